@@ -1,0 +1,65 @@
+/** Settings as people write them: durations, platform profiles, and the environment that carries them to a rank. */
+import { RankwiseError } from "./errors.ts";
+
+/** What a platform profile fixes; the figures are those of PyPTO's simulators. */
+export interface PlatformProfile {
+  /** Most lanes of one launch. */
+  readonly lanesMax: number;
+}
+
+/** The platform profiles that `-p` names. */
+export const platforms = {
+  a2a3sim: { lanesMax: 48 },
+  a5sim: { lanesMax: 36 },
+} as const satisfies Record<string, PlatformProfile>;
+
+/** Name of a platform profile. */
+export type Platform = keyof typeof platforms;
+
+/** The three ways to run a collective. */
+export const modes = ["hand", "builtin", "host"] as const;
+export type Mode = (typeof modes)[number];
+
+/** How ranks reach each other. `auto` takes Unix sockets for ranks under one supervisor and TCP for the others. */
+export const transports = ["auto", "tcp", "unix", "inproc"] as const;
+export type TransportName = (typeof transports)[number];
+
+/** Variables by which a supervisor tells a rank who it is. The token travels only here, never on a command line. */
+export const ENV = {
+  coordinator: "RANKWISE_COORDINATOR",
+  token: "RANKWISE_TOKEN",
+  job: "RANKWISE_JOB",
+  epoch: "RANKWISE_EPOCH",
+  rank: "RANKWISE_RANK",
+  nranks: "RANKWISE_NRANKS",
+  program: "RANKWISE_PROGRAM",
+  /** Address to listen on, and the name under which others reach it. */
+  bind: "RANKWISE_BIND",
+  advertise: "RANKWISE_ADVERTISE",
+  /** Private directory for Unix sockets that ranks of one host share. */
+  socketDir: "RANKWISE_SOCKET_DIR",
+  /** Whether links use `unix` or `tcp` sockets, as the supervisor has settled it. */
+  transport: "RANKWISE_TRANSPORT",
+  joinTimeoutMs: "RANKWISE_JOIN_TIMEOUT_MS",
+  /** A fault for sabotage runs and drills; see `rank/faults.ts`. */
+  testFault: "RANKWISE_TEST_FAULT",
+} as const;
+
+const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+/**
+ * Milliseconds of a duration like `250ms`, `3s`, `10m`, `1h`; a bare number is seconds.
+ *
+ * @throws {ERR_USAGE}
+ */
+export function parseDuration(option: string, value: string): number {
+  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/u.exec(value.trim());
+  const ms = match === null ? Number.NaN : Number(match[1]) * (unitMs[match[2] ?? "s"] ?? Number.NaN);
+  if (!Number.isFinite(ms) || ms > 2 ** 31 - 1) {
+    throw new RankwiseError(
+      "ERR_USAGE",
+      `${option}: ${JSON.stringify(value)} is no duration of at most 24 days; write 250ms, 3s, 10m or 1h`,
+    );
+  }
+  return Math.round(ms);
+}

@@ -1,0 +1,121 @@
+/**
+ * Every limit, size and time of Rankwise, each with a name. Imports nothing.
+ *
+ * Units stand last in a name: `Bytes`, `Ms`, `Max`.
+ */
+
+/** Version of the link and control protocols; both ends of a handshake must agree on it. */
+export const PROTOCOL_VERSION = 1;
+
+/** Length of the binary header that starts every data frame. See `frame.ts` for its layout. */
+export const FRAME_HEADER_BYTES = 64;
+
+/** Most payload one data frame carries; larger transfers are cut by the rank that sends them. */
+export const FRAME_PAYLOAD_BYTES_MAX = 64 * 1024 * 1024;
+
+/** A put of at most this many bytes is snapshotted at the call, and a get reply of at most this many is a snapshot. */
+export const SNAPSHOT_BYTES_MAX = 4096;
+
+/** Most bytes a link holds unflushed before further puts and notifies wait for their turn. */
+export const LINK_QUEUE_BYTES_MAX = 1024 * 1024;
+
+/** Most frames that may wait for their turn on one link; the caller that exceeds it forgot to await its puts. */
+export const LINK_QUEUE_FRAMES_MAX = 65_536;
+
+/** Most payload one rank has requested by get from one peer and not yet received. */
+export const GET_IN_FLIGHT_BYTES_MAX = 64 * 1024 * 1024;
+
+/** Largest window. */
+export const WINDOW_BYTES_MAX = 4 * 1024 ** 3;
+
+/** Most windows and signals one group may allocate over its life. */
+export const ALLOCATIONS_MAX = 65_536;
+
+/** Most dimensions of a shape. */
+export const DIMENSIONS_MAX = 8;
+
+/** Longest name of a window or signal. */
+export const NAME_LENGTH_MAX = 255;
+
+/** Most ranks of one job. */
+export const RANKS_MAX = 1024;
+
+/** Largest control message and largest handshake message. */
+export const CONTROL_MESSAGE_BYTES_MAX = 4 * 1024 * 1024;
+export const HELLO_BYTES_MAX = 4096;
+
+/** Time a connection has, from its upgrade, to say hello. */
+export const HELLO_TIMEOUT_MS = 5000;
+
+/** Connections that may stand in the handshake at once at one listener. */
+export const HANDSHAKES_MAX = 256;
+
+/** Foreign clients that one rank serves at once. */
+export const CLIENTS_MAX = 64;
+
+/** Longest path of a Unix-domain socket; the platform silently cuts longer ones and may reach the wrong rank. */
+export const SOCKET_PATH_BYTES_MAX = 103;
+
+/** Signal cells are INT32. */
+export const INT32_MIN = -(2 ** 31);
+export const INT32_MAX = 2 ** 31 - 1;
+
+/** Defaults of the deadlines that the command line sets. */
+export const RUN_TIMEOUT_MS = 10 * 60_000;
+export const JOIN_TIMEOUT_MS = 60_000;
+export const WAIT_TIMEOUT_MS = 5 * 60_000;
+export const GRACE_MS = 1000;
+export const LIVENESS_MS = 3000;
+
+/** Pings that a supervisor may leave unanswered; they are sent so often that one more is `--liveness` of silence. */
+export const LIVENESS_MISSES_MAX = 3;
+
+/** How often pending waits are looked at for their deadline. */
+export const WAIT_SWEEP_MS = 50;
+
+/** How long a failing check waits for its peers before it looks at the data again. */
+export const RECHECK_MS = 2000;
+
+/** How long the coordinator waits for a child's exit or own report before it believes what peers report about it. */
+export const CAUSE_SETTLE_MS = 150;
+
+/** How long ranks have, after the group has failed, to send their counters and pending waits. */
+export const LAST_WORDS_MS = 200;
+
+/** How long supervisors have, after the grace, to kill what is left and verify that it is gone. */
+export const CLEAR_MS = 1000;
+
+/** How long a supervisor that was told that the job is over waits for the coordinator to leave first, at most. */
+export const DEPARTURE_TIMEOUT_MS = 10_000;
+
+/** How much later than the coordinator a supervisor leaves: some engines stop all at the first exit. */
+export const DEPARTURE_MS = 300;
+
+/** How long a rank outlives a lost coordinator at most. */
+export const ORPHAN_MS = 1500;
+
+/** How long a coordinator that got SIGTERM waits for an earlier cause to show. */
+export const SIGTERM_SETTLE_MS = 500;
+
+/** Close codes of a refused or ended WebSocket; 4000–4999 are for applications (RFC 6455, section 7.4.2). */
+export const CLOSE_CODES = {
+  ERR_BAD_HELLO: 4400,
+  ERR_FOREIGN_JOB: 4403,
+  ERR_HELLO_TIMEOUT: 4408,
+  ERR_DUPLICATE_RANK: 4409,
+  ERR_STALE_EPOCH: 4410,
+  ERR_PROTOCOL_VERSION: 4426,
+  ERR_BAD_FRAME: 4422,
+  ERR_LIMIT: 4429,
+} as const;
+
+/** Exit codes of the command line (a failing rank's own code comes before `failure`). */
+export const EXIT_CODES = {
+  ok: 0,
+  failure: 1,
+  usage: 2,
+  rendezvous: 3,
+  timeout: 124,
+  interrupted: 130,
+  terminated: 143,
+} as const;
