@@ -1,0 +1,118 @@
+import { type Deferred, deferred } from "../shared/async.ts";
+import { RankwiseError } from "../shared/errors.ts";
+import { formatShape } from "../shared/shape.ts";
+import type { PendingWait } from "../shared/messages.ts";
+import type { CallContext } from "./group.ts";
+import type { Allocation } from "./memory/registry.ts";
+import type { CellWaiter, SignalCells } from "./memory/signal-cells.ts";
+import type { PendingEntry, PendingWaits } from "./pending.ts";
+import type { WaitCmp } from "./primitives.ts";
+
+/**
+ * A wait on one cell whose condition does not hold yet: a waiter of the cell and an entry of the pending waits.
+ * It settles once: met, expired, or rejected because the group ended.
+ */
+export class CellWait implements CellWaiter, PendingEntry {
+  readonly compare: WaitCmp;
+  readonly expected: number;
+  readonly since = performance.now();
+  readonly deadline: number;
+  readonly #ctx: CallContext;
+  readonly #signal: Allocation;
+  readonly #cells: SignalCells;
+  readonly #cell: number;
+  readonly #pending: PendingWaits;
+  readonly #done: Deferred<number> = deferred<number>();
+  readonly #onExpired: ((error: RankwiseError) => void) | undefined;
+
+  constructor(
+    ctx: CallContext,
+    signal: Allocation,
+    cells: SignalCells,
+    condition: { readonly cell: number; readonly compare: WaitCmp; readonly expected: number },
+    timeoutMs: number,
+    pending: PendingWaits,
+    onExpired?: (error: RankwiseError) => void,
+  ) {
+    this.#ctx = ctx;
+    this.#signal = signal;
+    this.#cells = cells;
+    this.#cell = condition.cell;
+    this.compare = condition.compare;
+    this.expected = condition.expected;
+    this.deadline = this.since + timeoutMs;
+    this.#pending = pending;
+    this.#onExpired = onExpired;
+    cells.wait(condition.cell, this);
+    pending.add(this);
+  }
+
+  get promise(): Promise<number> {
+    return this.#done.promise;
+  }
+
+  met(value: number): void {
+    this.#pending.delete(this);
+    this.#done.resolve(value);
+  }
+
+  expire(): void {
+    const error = this.#timeout();
+    this.reject(error);
+    this.#onExpired?.(error);
+  }
+
+  reject(error: RankwiseError): void {
+    this.#cells.forget(this.#cell, this);
+    this.#done.reject(error);
+  }
+
+  row(): Omit<PendingWait, "ageMs"> {
+    const { group, lane, seq, label } = this.#ctx;
+    const offset = this.#offset();
+    const awaited = offset[0];
+    return {
+      call: label,
+      group: [...group.members],
+      seq,
+      lane,
+      signal: this.#signal.name,
+      cell: offset,
+      compare: this.compare,
+      expected: this.expected,
+      current: this.#cells.value(this.#cell),
+      lastWriter: this.#cells.lastWriter(this.#cell),
+      missing: seq > 0 && awaited !== undefined ? [group.world(awaited)] : [],
+    };
+  }
+
+  #timeout(): RankwiseError {
+    const { label, group } = this.#ctx;
+    const waitedMs = Math.round(performance.now() - this.since);
+    const last = this.#cells.lastWriter(this.#cell);
+    return new RankwiseError(
+      "ERR_WAIT_TIMEOUT",
+      `${label}: waited ${waitedMs} ms for cell ${formatShape(this.#offset())} of signal "${this.#signal.name}" to be ${this.compare} ${this.expected}; ` +
+        `it holds ${this.#cells.value(this.#cell)}, last changed by ${last === null ? "nobody" : `rank ${last}`}. ` +
+        "Either the notify was not sent, or it went to another cell; a legitimate longer wait needs --wait-timeout or timeoutMs",
+      {
+        rank: group.world(group.rank),
+        window: this.#signal.name,
+        offset: this.#offset(),
+        group: group.members,
+        seq: this.#ctx.seq,
+      },
+    );
+  }
+
+  /** The cell as offsets in the signal's shape. */
+  #offset(): number[] {
+    const offset: number[] = [];
+    let rest = this.#cell;
+    for (const length of [...this.#signal.shape].reverse()) {
+      offset.unshift(rest % length);
+      rest = Math.floor(rest / length);
+    }
+    return offset;
+  }
+}

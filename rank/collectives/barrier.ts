@@ -1,0 +1,19 @@
+import type { Group } from "../group.ts";
+import { checkSignal } from "./arguments.ts";
+import type { CallOptions, CollectiveSpec } from "./call.ts";
+
+/** `barrier(signal)`: one credit round. No rank leaves before every rank has entered. */
+export function barrier(group: Group, signal: unknown, options: CallOptions): CollectiveSpec {
+  const own = checkSignal("barrier", group, signal, 1);
+  return {
+    op: "barrier",
+    agreement: `signal "${own.name}"`,
+    signal: own,
+    target: undefined,
+    buffers: [],
+    options,
+    run: async ({ credits }) => {
+      await credits.round();
+    },
+  };
+}

@@ -1,0 +1,80 @@
+/**
+ * The builtin calls of one group on one rank, by sequence number, and what peers say about theirs.
+ *
+ * Every frame of a builtin carries its call's sequence number and a fingerprint of everything the ranks must agree
+ * on. A rank that sees another fingerprint for the same number has found a mismatch.
+ */
+import { RankwiseError } from "../../shared/errors.ts";
+import type { CurrentCall } from "../../shared/messages.ts";
+
+/** Fingerprints of finished calls that are still remembered; a slower peer is behind by no more. */
+const FINISHED_CALLS_KEPT = 64;
+
+/** Calls a peer may be ahead before this rank has entered them. */
+const EARLY_CALLS_MAX = 64;
+
+/** One builtin call. */
+export interface LedgerCall {
+  readonly op: string;
+  readonly seq: number;
+  readonly fingerprint: number;
+  /** The arguments that every rank must agree on, one text. */
+  readonly arguments: string;
+}
+
+export class CallLedger {
+  #lastSeq = 0;
+  readonly #calls = new Map<number, LedgerCall>();
+  readonly #active = new Set<LedgerCall>();
+  /** What peers have announced of calls that this rank has not entered: seq → peer → fingerprint. */
+  readonly #early = new Map<number, Map<number, number>>();
+
+  /** Enters the next call. @throws {ERR_MISMATCH} when a peer has already announced another one. */
+  enter(op: string, args: string, fingerprint: number): LedgerCall {
+    const call: LedgerCall = { op, seq: this.#lastSeq + 1, fingerprint, arguments: args };
+    this.#lastSeq = call.seq;
+    this.#calls.set(call.seq, call);
+    this.#active.add(call);
+    this.#calls.delete(call.seq - FINISHED_CALLS_KEPT);
+    const announced = this.#early.get(call.seq);
+    this.#early.delete(call.seq);
+    for (const [peer, other] of announced ?? []) if (other !== fingerprint) throw mismatch(call, peer);
+    return call;
+  }
+
+  leave(call: LedgerCall): void {
+    this.#active.delete(call);
+  }
+
+  /** Takes note of a frame of a peer's call. @throws {ERR_MISMATCH | ERR_LIMIT} */
+  observe(peer: number, seq: number, fingerprint: number): void {
+    const call = this.#calls.get(seq);
+    if (call !== undefined) {
+      if (call.fingerprint !== fingerprint) throw mismatch(call, peer);
+      return;
+    }
+    if (seq <= this.#lastSeq) return;
+    if (seq > this.#lastSeq + EARLY_CALLS_MAX) {
+      throw new RankwiseError(
+        "ERR_LIMIT",
+        `rank ${peer} is in call ${seq}, more than EARLY_CALLS_MAX ${EARLY_CALLS_MAX} ahead of call ${this.#lastSeq} here`,
+      );
+    }
+    let announced = this.#early.get(seq);
+    if (announced === undefined) this.#early.set(seq, (announced = new Map<number, number>()));
+    announced.set(peer, fingerprint);
+  }
+
+  /** The calls this rank is in, oldest first. */
+  current(): Omit<CurrentCall, "group" | "groupOrdinal">[] {
+    return [...this.#active].map(({ op, seq, arguments: args }) => ({ op, seq, arguments: args }));
+  }
+}
+
+function mismatch(call: LedgerCall, peer: number): RankwiseError {
+  return new RankwiseError(
+    "ERR_MISMATCH",
+    `${call.op} #${call.seq}: rank ${peer} is in a different call, or in this one with other arguments (here: ${call.arguments})`,
+    { peer, collective: call.op, seq: call.seq },
+  );
+}

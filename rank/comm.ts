@@ -1,0 +1,176 @@
+import type { ArrayOf, DType } from "../shared/dtype.ts";
+import { checkDType } from "../shared/dtype.ts";
+import { RankwiseError } from "../shared/errors.ts";
+import type { Mode, Platform } from "../shared/config.ts";
+import { checkShape, describe, type Shape } from "../shared/shape.ts";
+import { allocateWindow } from "./allocate.ts";
+import { type Decode, type Golden, checkTensorData } from "./check.ts";
+import { checkName } from "./checks.ts";
+import { allToAll } from "./collectives/all-to-all.ts";
+import { barrier } from "./collectives/barrier.ts";
+import type { CallBook, CallOptions, CollectiveSpec, Task } from "./collectives/call.ts";
+import type { Engine } from "./engine.ts";
+import { type Group, handContext } from "./group.ts";
+import { fence, quiet } from "./issue.ts";
+import { checkTensor, makeTensor, type Tensor } from "./memory/tensor.ts";
+import { checkPeer } from "./checks.ts";
+import { Signal, Window } from "./window.ts";
+
+/** What the command line said, the same on every rank. */
+export interface JobSettings {
+  readonly mode: Mode;
+  readonly platform: Platform;
+  readonly args: readonly string[];
+}
+
+/** @internal What a `Comm` is made of. */
+export interface CommParts {
+  readonly engine: Engine;
+  readonly book: CallBook;
+  readonly settings: JobSettings;
+}
+
+/**
+ * A rank's view of its group: who it is, its memory, the primitives and the collectives.
+ *
+ * @example
+ * ```ts
+ * import type { Comm } from "rankwise";
+ *
+ * export default async function main(comm: Comm): Promise<void> {
+ *   const credits = await comm.signal("credits", [comm.nranks, 1]);
+ *   await comm.barrier(credits);
+ * }
+ * ```
+ */
+export class Comm {
+  readonly #parts: CommParts;
+  readonly #group: Group;
+  /** This rank's index in the group. */
+  readonly rank: number;
+  /** Number of ranks in the group, P. */
+  readonly nranks: number;
+  /** The other ranks, ascending. */
+  readonly peers: readonly number[];
+  /** `--mode` of the command line. */
+  readonly mode: Mode;
+  /** Program arguments: what stood behind `--`. */
+  readonly args: readonly string[];
+  /** Platform profile, `-p`. */
+  readonly platform: Platform;
+
+  /** @internal Programs get their `Comm` as the argument of `main`. */
+  constructor(parts: CommParts, group: Group) {
+    this.#parts = parts;
+    this.#group = group;
+    this.rank = group.rank;
+    this.nranks = group.members.length;
+    this.peers = group.peers();
+    this.mode = parts.settings.mode;
+    this.args = parts.settings.args;
+    this.platform = parts.settings.platform;
+  }
+
+  /**
+   * A private tensor: zeros, or the given typed array (its `byteOffset` and length are honoured, nothing is copied).
+   *
+   * @throws {ERR_INVALID_ARGUMENT | ERR_SHAPE_MISMATCH | ERR_NOT_CONTIGUOUS | ERR_SIZE_LIMIT}
+   */
+  tensor<D extends DType>(dtype: D, shape: Shape, array?: ArrayOf<D>): Tensor<D> {
+    return makeTensor(dtype, shape, array);
+  }
+
+  /**
+   * A window: symmetric memory, zero, at most 4 GiB. Collective: every rank of the group asks for the same name,
+   * dtype and shape in the same order; resolves when all have published theirs.
+   *
+   * A peer may write as soon as its own call has resolved, so initialise `local` only in front of a barrier.
+   *
+   * @throws {ERR_INVALID_ARGUMENT | ERR_SIZE_LIMIT | ERR_NAME_IN_USE | ERR_MISMATCH | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED}
+   */
+  async window<D extends DType>(name: string, dtype: D, shape: Shape): Promise<Window<D>> {
+    checkName("window", name);
+    checkDType("window", dtype);
+    const { engine } = this.#parts;
+    const allocation = await allocateWindow(engine, this.#group, "window", name, dtype, checkShape("window", shape));
+    return new Window<D>(engine, this.#group, allocation);
+  }
+
+  /** A signal: a window of INT32 cells, zero. Collective like `window`. @throws as `window` does. */
+  async signal(name: string, shape: Shape): Promise<Signal> {
+    checkName("signal", name);
+    const { engine } = this.#parts;
+    const allocation = await allocateWindow(engine, this.#group, "signal", name, "int32", checkShape("signal", shape));
+    return new Signal(engine, this.#group, allocation);
+  }
+
+  /** Resolves when everything this rank has sent to the peer so far has been applied there. @throws {ERR_PEER_RANGE | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED} */
+  async fence(peer: number): Promise<void> {
+    const index = checkPeer("fence", this.#group, peer);
+    await fence(this.#parts.engine, handContext(this.#group, "fence"), this.#group.world(index));
+  }
+
+  /** Resolves when everything this rank has sent to anybody so far has been applied there. @throws {ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED} */
+  async quiet(): Promise<void> {
+    await quiet(this.#parts.engine, handContext(this.#group, "quiet"));
+  }
+
+  /**
+   * No rank leaves before every rank of the group has entered. One credit round on `signal` [P, S], which may be used
+   * for any number of builtin calls.
+   *
+   * @throws {ERR_NOT_A_SIGNAL | ERR_SHAPE_MISMATCH | ERR_FOREIGN_GROUP | ERR_SIGNAL_NOT_CLEAN | ERR_MISMATCH | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED}
+   */
+  barrier(signal: Signal, options: CallOptions = {}): Task {
+    return this.#start(() => barrier(this.#group, signal, options));
+  }
+
+  /**
+   * Every rank sends row d of `x` to rank d; row s of `data` becomes the chunk that rank s meant for this rank. The
+   * window is the result. `x` is unchanged and must stay so until completion.
+   *
+   * @param x tensor [P, …] of the window's dtype and shape, sharing no memory with it
+   * @param data window [P, …]
+   * @param signal signal [P, S], clean
+   * @throws {ERR_NOT_A_WINDOW | ERR_NOT_A_SIGNAL | ERR_SHAPE_MISMATCH | ERR_DTYPE_MISMATCH | ERR_ALIASED_BUFFERS | ERR_FOREIGN_GROUP | ERR_SIGNAL_NOT_CLEAN | ERR_BUFFER_CONFLICT | ERR_MISMATCH | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED}
+   */
+  allToAll<D extends DType>(
+    x: Tensor<D> | Window<D>,
+    data: Window<D>,
+    signal: Signal,
+    options: CallOptions = {},
+  ): Task {
+    return this.#start(() => allToAll(this.#group, x, data, signal, options));
+  }
+
+  /**
+   * Compares a tensor with its golden: an array of all its elements, or a function of their index. To be called by
+   * every rank of the group.
+   *
+   * On failure it looks again when every peer has come to its own check or has left, so that data that arrived after
+   * it was read is told from data that is wrong. `decode` says what a wrong value is.
+   *
+   * @throws {ERR_WRONG_DATA} naming rank, row, element, what was got and what was expected.
+   */
+  async check(tensor: Tensor | Window, golden: Golden, options: { readonly decode?: Decode } = {}): Promise<void> {
+    const checked = checkTensor("check", "tensor", tensor instanceof Window ? tensor.local : tensor);
+    const isGolden = typeof golden === "function" || (typeof golden === "object" && "length" in golden);
+    if (!isGolden) {
+      throw new RankwiseError(
+        "ERR_INVALID_ARGUMENT",
+        `check: golden must be an array or a function of the index, got ${describe(golden)}`,
+        { argument: "golden" },
+      );
+    }
+    await checkTensorData(this.#parts.engine, this.#group, checked, golden, options.decode);
+  }
+
+  /** A refused call rejects its task; nothing is thrown past the caller's await. */
+  #start(spec: () => CollectiveSpec): Task {
+    try {
+      return this.#parts.book.start(this.#group, spec());
+    } catch (error) {
+      return Promise.reject(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+}

@@ -1,0 +1,160 @@
+/** A rank's link to the coordinator: it joins, is started, reports, and is told when to end. */
+import { type RawData, WebSocket } from "ws";
+import { deferred } from "../shared/async.ts";
+import { bearer } from "../shared/auth.ts";
+import { decodeMessage, encodeMessage } from "../shared/codec.ts";
+import { CONTROL_MESSAGE_BYTES_MAX, PROTOCOL_VERSION } from "../shared/constants.ts";
+import { RankwiseError, toWireError } from "../shared/errors.ts";
+import type { Cause, MessageOf, RankState } from "../shared/messages.ts";
+import type { RankFailure } from "./engine.ts";
+
+/** How this rank finds its job. */
+export interface ControlOptions {
+  readonly coordinator: string;
+  readonly token: string;
+  readonly job: string;
+  readonly epoch: number;
+  readonly rank: number;
+  readonly host: string;
+}
+
+/** What the coordinator tells a rank after its start. */
+export interface ControlEvents {
+  /** The group has failed, for this first cause. */
+  abort(cause: Cause): void;
+  /** Every rank has said goodbye. */
+  end(): void;
+  /** The control link broke. */
+  lost(error: RankwiseError): void;
+}
+
+const expected = ["start", "go", "abort", "end"] as const;
+
+export class Control {
+  readonly #options: ControlOptions;
+  readonly #socket: WebSocket;
+  readonly #started = deferred<MessageOf<"start">>();
+  readonly #released = deferred<void>();
+  #closing = false;
+
+  private constructor(options: ControlOptions, socket: WebSocket, events: ControlEvents) {
+    this.#options = options;
+    this.#socket = socket;
+    const lose = (error: RankwiseError): void => {
+      if (this.#closing) return;
+      this.#closing = true;
+      this.#started.reject(error);
+      this.#released.reject(error);
+      events.lost(error);
+    };
+    socket.on("message", (data: RawData) => {
+      try {
+        const message = decodeMessage(toBytes(data), expected);
+        if (message.type === "start") this.#started.resolve(message);
+        else if (message.type === "go") this.#released.resolve();
+        else if (message.type === "abort") {
+          const error = new RankwiseError(
+            "ERR_GROUP_ENDED",
+            `the group ended while rank ${options.rank} was starting: ${message.cause.message}`,
+          );
+          this.#started.reject(error);
+          this.#released.reject(error);
+          events.abort(message.cause);
+        } else events.end();
+      } catch (error) {
+        lose(
+          new RankwiseError(
+            "ERR_COORDINATOR_LOST",
+            `the coordinator sent what is no message: ${toWireError(error).message}`,
+          ),
+        );
+        socket.terminate();
+      }
+    });
+    socket.on("close", (code, reason) => {
+      lose(
+        new RankwiseError(
+          "ERR_COORDINATOR_LOST",
+          `the control link closed (${reason.toString() || `close code ${code}`})`,
+        ),
+      );
+    });
+    socket.on("error", () => {
+      // "close" follows and carries the reason
+    });
+  }
+
+  /** Connects. @throws {ERR_COORDINATOR_UNREACHABLE | ERR_UNAUTHORIZED} */
+  static async connect(options: ControlOptions, events: ControlEvents): Promise<Control> {
+    const socket = new WebSocket(options.coordinator, {
+      headers: { authorization: bearer(options.token) },
+      perMessageDeflate: false,
+      maxPayload: CONTROL_MESSAGE_BYTES_MAX,
+    });
+    await new Promise<void>((resolve, reject) => {
+      socket.once("open", resolve);
+      socket.once("error", (error) => {
+        const refused = error.message.includes("401");
+        reject(
+          new RankwiseError(
+            refused ? "ERR_UNAUTHORIZED" : "ERR_COORDINATOR_UNREACHABLE",
+            `rank ${options.rank}: coordinator ${options.coordinator}: ${error.message}`,
+            { rank: options.rank },
+            error,
+          ),
+        );
+      });
+    });
+    return new Control(options, socket, events);
+  }
+
+  /** Joins with the address where this rank listens; resolves with everybody's address and the job's settings. */
+  async join(address: string): Promise<MessageOf<"start">> {
+    const { host, rank } = this.#options;
+    this.#send({ type: "join_rank", version: PROTOCOL_VERSION, ...this.#job, rank, host, pid: process.pid, address });
+    return await this.#started.promise;
+  }
+
+  /** Says that all links stand; resolves when that is so on every rank. */
+  async ready(): Promise<void> {
+    this.#send({ type: "ready", ...this.#job });
+    await this.#released.promise;
+  }
+
+  failed({ error, call, suspect }: RankFailure): void {
+    this.#send({ type: "failed", ...this.#job, error: toWireError(error), call, suspect });
+  }
+
+  lastWords(state: RankState): void {
+    this.#send({ type: "last_words", ...this.#job, state });
+  }
+
+  goodbye(state: RankState): void {
+    this.#send({ type: "goodbye", ...this.#job, state });
+  }
+
+  /** Closes the link; nothing is reported any more. Resolves when what was sent is on its way. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    if (this.#socket.readyState === WebSocket.CLOSED) return;
+    const closed = deferred<void>();
+    this.#socket.once("close", () => {
+      closed.resolve();
+    });
+    this.#socket.close(1000);
+    await closed.promise;
+  }
+
+  get #job(): { job: string; epoch: number } {
+    return { job: this.#options.job, epoch: this.#options.epoch };
+  }
+
+  #send(message: Parameters<typeof encodeMessage>[0]): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(encodeMessage(message));
+  }
+}
+
+function toBytes(data: RawData): Uint8Array {
+  if (Array.isArray(data)) return Buffer.concat(data);
+  return data instanceof ArrayBuffer ? new Uint8Array(data) : data;
+}

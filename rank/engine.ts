@@ -1,0 +1,213 @@
+/**
+ * The state of one rank: its memory, its peers, what it waits for, and whether its group still lives.
+ *
+ * ```text
+ * a put leaves    window.ts → issue.ts → engine.send → transport
+ * a put lands     transport → serve.ts → window memory, signal cells → waiters
+ * ```
+ */
+import { ignore } from "../shared/async.ts";
+import { WAIT_TIMEOUT_MS } from "../shared/constants.ts";
+import { RankwiseError } from "../shared/errors.ts";
+import type { FrameHeader } from "../shared/frame.ts";
+import { type Cause, type Counters, type RankState, zeroCounters } from "../shared/messages.ts";
+import type { Faults } from "./faults.ts";
+import { Group, groupId } from "./group.ts";
+import { Registry } from "./memory/registry.ts";
+import { Peer } from "./peer.ts";
+import { PendingWaits } from "./pending.ts";
+import { Publications } from "./publications.ts";
+import type { Transport } from "./transport/transport.ts";
+
+/** What makes a rank: who it is, and how long it waits. */
+export interface EngineOptions {
+  readonly rank: number;
+  readonly nranks: number;
+  readonly waitTimeoutMs?: number;
+  readonly faults?: Faults;
+}
+
+/** A failure that this rank has found, on its way to the coordinator. */
+export interface RankFailure {
+  readonly error: RankwiseError;
+  /** The call it happened in, or null. */
+  readonly call: string | null;
+  /** The rank at fault, if it is another one. */
+  readonly suspect: number | null;
+}
+
+export class Engine {
+  readonly rank: number;
+  readonly nranks: number;
+  /** Deadline of a wait; set once the job's settings are known. */
+  waitTimeoutMs: number;
+  readonly faults: Faults | undefined;
+  readonly registry = new Registry();
+  readonly pending = new PendingWaits();
+  readonly publications = new Publications();
+  readonly counters: Counters = zeroCounters();
+  readonly world: Group;
+  readonly #groups = new Map<number, Group>();
+  readonly #groupOrdinals = new Map<string, number>();
+  readonly #peers: Peer[];
+  #transport: Transport | undefined;
+  #failure: RankFailure | undefined;
+  #ended: RankwiseError | undefined;
+  #leaving = false;
+  #onFailure: (failure: RankFailure) => void = ignore;
+  /** Called when a peer's goodbye or check has arrived. */
+  #onProgress: () => void = ignore;
+  #checks = 0;
+  readonly #checksOfPeers = new Map<number, number>();
+
+  constructor(options: EngineOptions) {
+    this.rank = options.rank;
+    this.nranks = options.nranks;
+    this.waitTimeoutMs = options.waitTimeoutMs ?? WAIT_TIMEOUT_MS;
+    this.faults = options.faults;
+    this.#peers = Array.from({ length: options.nranks }, (_, rank) => new Peer(rank));
+    this.world = new Group([...this.#peers.keys()], 0, this.rank, 0);
+    this.#groups.set(0, this.world);
+  }
+
+  /** Gives the engine its transport and the way out for failures. */
+  attach(transport: Transport, onFailure: (failure: RankFailure) => void): void {
+    this.#transport = transport;
+    this.#onFailure = onFailure;
+  }
+
+  // ---- groups -------------------------------------------------------------------------------------------------
+
+  /** The group of these world ranks; each call with the same list makes a further group. */
+  makeGroup(members: readonly number[]): Group {
+    const list = members.join(",");
+    const ordinal = (this.#groupOrdinals.get(list) ?? 0) + 1;
+    this.#groupOrdinals.set(list, ordinal);
+    const id = groupId(members, ordinal);
+    if (this.#groups.has(id)) {
+      throw new RankwiseError(
+        "ERR_LIMIT",
+        `group [${list}]: its id ${id} is that of another group; order the ranks differently`,
+      );
+    }
+    const group = new Group(members, ordinal, this.rank, id);
+    this.#groups.set(id, group);
+    return group;
+  }
+
+  group(id: number): Group | undefined {
+    return this.#groups.get(id);
+  }
+
+  // ---- frames out ---------------------------------------------------------------------------------------------
+
+  peer(worldRank: number): Peer {
+    const peer = this.#peers[worldRank];
+    if (peer === undefined) throw new RankwiseError("ERR_INTERNAL", `no peer ${worldRank}`);
+    return peer;
+  }
+
+  /**
+   * Sends one frame to a peer, with its serial and acknowledgement filled in.
+   * Returns the promise of local completion, or undefined when it is reached.
+   */
+  send(peer: Peer, header: FrameHeader, payload: Uint8Array | undefined, exempt = false): Promise<void> | undefined {
+    this.throwIfEnded();
+    if (this.#transport === undefined) throw new RankwiseError("ERR_INTERNAL", "no transport");
+    header.serial = peer.nextSerial();
+    header.ack = peer.received;
+    return this.#transport.send(peer.rank, header, payload, exempt);
+  }
+
+  /** Sends a frame that is taken however full the link's queue is, and whose local completion nobody awaits. */
+  post(peer: Peer, header: FrameHeader, payload?: Uint8Array): void {
+    this.send(peer, header, payload, true)?.catch(ignore);
+  }
+
+  // ---- checks and goodbyes of peers ---------------------------------------------------------------------------
+
+  /** Number of this rank's next check. */
+  nextCheck(): number {
+    this.#checks += 1;
+    return this.#checks;
+  }
+
+  peerChecked(from: number): void {
+    this.#checksOfPeers.set(from, (this.#checksOfPeers.get(from) ?? 0) + 1);
+    this.#onProgress();
+  }
+
+  peerSaidGoodbye(from: number): void {
+    this.peer(from).saidGoodbye = true;
+    this.#onProgress();
+  }
+
+  /** Whether every given rank has made its `nth` check of this job, or has said goodbye. */
+  haveChecked(worldRanks: readonly number[], nth: number): boolean {
+    return worldRanks.every((rank) => this.peer(rank).saidGoodbye || (this.#checksOfPeers.get(rank) ?? 0) >= nth);
+  }
+
+  onProgress(listener: () => void): void {
+    this.#onProgress = listener;
+  }
+
+  // ---- failure and end ----------------------------------------------------------------------------------------
+
+  /**
+   * Reports a failure that ends the group. Pending calls reject when the coordinator has settled on the first cause
+   * and `end` is called with it.
+   */
+  fail(failure: RankFailure): void {
+    if (this.#failure !== undefined || this.#ended !== undefined) return;
+    this.#failure = failure;
+    this.#onFailure(failure);
+  }
+
+  /** The group has ended: every pending call, and every later one, rejects with `ERR_GROUP_ENDED`. */
+  end(cause: Cause): void {
+    if (this.#ended !== undefined) return;
+    const who = cause.rank === null ? "" : `rank ${cause.rank}: `;
+    const first = new RankwiseError(cause.code, cause.message, cause.rank === null ? {} : { rank: cause.rank });
+    this.#ended = new RankwiseError(
+      "ERR_GROUP_ENDED",
+      `the group has ended; first cause: ${who}${cause.code} ${cause.message}`,
+      first.context,
+      first,
+    );
+    this.pending.end(this.#ended);
+  }
+
+  /** From here on, links may close. */
+  leave(): void {
+    this.#leaving = true;
+  }
+
+  /** Whether the link from a rank may close without that being a failure. */
+  mayClose(worldRank: number): boolean {
+    return this.#leaving || this.peer(worldRank).saidGoodbye;
+  }
+
+  get ended(): boolean {
+    return this.#ended !== undefined;
+  }
+
+  /** @throws {ERR_GROUP_ENDED} once the group has ended. */
+  throwIfEnded(): void {
+    if (this.#ended !== undefined) throw this.#ended;
+  }
+
+  /** The call this rank is in, for a report: the latest builtin, else the latest pending primitive. */
+  currentCall(): string | null {
+    const builtin = [...this.#groups.values()].flatMap((group) => group.ledger.current()).at(-1);
+    if (builtin !== undefined) return `${builtin.op} #${builtin.seq}`;
+    return this.pending.rows().at(-1)?.call ?? null;
+  }
+
+  /** Counters, calls and waits, as they go into the report. */
+  state(): RankState {
+    const calls = [...this.#groups.values()].flatMap((group) =>
+      group.ledger.current().map((call) => ({ ...call, group: [...group.members], groupOrdinal: group.ordinal })),
+    );
+    return { counters: { ...this.counters }, calls, waits: this.pending.rows() };
+  }
+}

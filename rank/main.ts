@@ -1,0 +1,54 @@
+/** Entry of a rank process, started by a supervisor; everything it needs stands in its environment. */
+import { hostname } from "node:os";
+import { delay, ignore } from "../shared/async.ts";
+import { ENV } from "../shared/config.ts";
+import { RankwiseError, toWireError } from "../shared/errors.ts";
+import { groupHasEnded, type RankProcessOptions, runRank } from "./process.ts";
+
+/** Time after a SIGTERM in which the group's end must reach this rank; without one, the signal was meant for it alone. */
+const SIGTERM_ALONE_MS = 250;
+
+process.once("SIGTERM", () => {
+  // the group's end lets the program clean up, and the supervisor's SIGKILL ends it if it does not
+  process.on("SIGTERM", ignore);
+  void delay(SIGTERM_ALONE_MS).then(() => {
+    if (groupHasEnded()) return;
+    process.removeListener("SIGTERM", ignore);
+    process.kill(process.pid, "SIGTERM");
+  });
+});
+try {
+  process.exit(await runRank(readEnvironment(process.env)));
+} catch (error) {
+  const { code, message } = toWireError(error);
+  console.error(`rankwise: ${code}: ${message}`);
+  process.exit(1);
+}
+
+function readEnvironment(env: NodeJS.ProcessEnv): RankProcessOptions {
+  const read = (name: keyof typeof ENV): string => {
+    const value = env[ENV[name]];
+    if (value !== undefined && value !== "") return value;
+    throw new RankwiseError(
+      "ERR_USAGE",
+      `a rank process needs ${ENV[name]}; ranks are started by rankwise run or rankwise rank`,
+    );
+  };
+  const bind = env[ENV.bind] ?? "127.0.0.1";
+  const wildcard = bind === "0.0.0.0" || bind === "::";
+  return {
+    coordinator: read("coordinator"),
+    token: read("token"),
+    job: read("job"),
+    epoch: Number(read("epoch")),
+    rank: Number(read("rank")),
+    nranks: Number(read("nranks")),
+    program: read("program"),
+    listen:
+      env[ENV.transport] === "unix"
+        ? { directory: read("socketDir") }
+        : { bind, advertise: env[ENV.advertise] ?? (wildcard ? hostname() : bind) },
+    joinTimeoutMs: Number(read("joinTimeoutMs")),
+    testFault: env[ENV.testFault],
+  };
+}

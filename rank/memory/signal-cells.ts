@@ -1,0 +1,128 @@
+/**
+ * The INT32 cells of one signal: how a notify changes them and how a change wakes their waiters.
+ *
+ * A cell remembers the kind of its last change (Set or AtomicAdd), who made it, and whether a wait on it has been
+ * satisfied since; Set and AtomicAdd must not meet on one cell without such a wait in between.
+ */
+import { RankwiseError } from "../../shared/errors.ts";
+import { type NotifyOp, WaitCmp } from "../primitives.ts";
+
+/** Somebody who waits for a cell. `met` is called at most once, inside the change that satisfied the condition. */
+export interface CellWaiter {
+  readonly compare: WaitCmp;
+  readonly expected: number;
+  met(value: number): void;
+}
+
+const NEVER = 0;
+const SET = 1;
+const ADD = 2;
+
+export class SignalCells {
+  readonly values: Int32Array;
+  readonly #lastKind: Uint8Array;
+  readonly #waitedSince: Uint8Array;
+  readonly #lastWriter: Int16Array;
+  readonly #waiters = new Map<number, Set<CellWaiter>>();
+  /** Builtin calls that use this signal now. */
+  #builtins = 0;
+
+  constructor(values: Int32Array) {
+    this.values = values;
+    this.#lastKind = new Uint8Array(values.length);
+    this.#waitedSince = new Uint8Array(values.length);
+    this.#lastWriter = new Int16Array(values.length).fill(-1);
+  }
+
+  /**
+   * Changes one cell and wakes the waiters that the change satisfies. AtomicAdd wraps as INT32.
+   *
+   * @throws {ERR_NOTIFY_MIXED} when Set meets AtomicAdd, before the cell changes.
+   */
+  apply(cell: number, op: NotifyOp, value: number, writer: number): void {
+    const kind = op === "set" ? SET : ADD;
+    const last = this.#lastKind[cell] ?? NEVER;
+    if (kind === SET && this.#builtins > 0) {
+      throw new RankwiseError("ERR_NOTIFY_MIXED", `a Set arrived at cell ${cell} while a builtin counts credits there`);
+    }
+    if (last !== NEVER && last !== kind && this.#waitedSince[cell] === 0) {
+      const [now, before] = kind === SET ? ["Set", "AtomicAdd"] : ["AtomicAdd", "Set"];
+      throw new RankwiseError(
+        "ERR_NOTIFY_MIXED",
+        `${now} on cell ${cell}, last changed by ${before} from ${describeWriter(this.lastWriter(cell))}, with no satisfied wait in between`,
+      );
+    }
+    this.#lastKind[cell] = kind;
+    this.#waitedSince[cell] = 0;
+    this.#lastWriter[cell] = writer;
+    this.values[cell] = kind === SET ? value : (this.value(cell) + value) | 0;
+    this.#wake(cell);
+  }
+
+  value(cell: number): number {
+    return this.values[cell] ?? 0;
+  }
+
+  /** Rank that last changed the cell, or null. */
+  lastWriter(cell: number): number | null {
+    const writer = this.#lastWriter[cell] ?? -1;
+    return writer < 0 ? null : writer;
+  }
+
+  /** Whether the condition holds now; a condition that holds counts as a satisfied wait. */
+  test(cell: number, compare: WaitCmp, expected: number): boolean {
+    if (!holds(this.value(cell), compare, expected)) return false;
+    this.#waitedSince[cell] = 1;
+    return true;
+  }
+
+  /** Registers a waiter whose condition does not hold yet. */
+  wait(cell: number, waiter: CellWaiter): void {
+    let waiters = this.#waiters.get(cell);
+    if (waiters === undefined) this.#waiters.set(cell, (waiters = new Set()));
+    waiters.add(waiter);
+  }
+
+  /** Takes back a waiter that gave up. */
+  forget(cell: number, waiter: CellWaiter): void {
+    const waiters = this.#waiters.get(cell);
+    if (waiters?.delete(waiter) === true && waiters.size === 0) this.#waiters.delete(cell);
+  }
+
+  /** A nonzero cell last changed by Set, or undefined: a builtin would take it for credits. */
+  uncleanCell(): number | undefined {
+    for (let cell = 0; cell < this.values.length; cell++) {
+      if (this.values[cell] !== 0 && this.#lastKind[cell] === SET) return cell;
+    }
+    return undefined;
+  }
+
+  enterBuiltin(): void {
+    this.#builtins += 1;
+  }
+
+  leaveBuiltin(): void {
+    this.#builtins -= 1;
+  }
+
+  #wake(cell: number): void {
+    const waiters = this.#waiters.get(cell);
+    if (waiters === undefined) return;
+    const value = this.value(cell);
+    for (const waiter of [...waiters]) {
+      if (!holds(value, waiter.compare, waiter.expected)) continue;
+      this.#waitedSince[cell] = 1;
+      waiters.delete(waiter);
+      waiter.met(value);
+    }
+    if (waiters.size === 0) this.#waiters.delete(cell);
+  }
+}
+
+function holds(value: number, compare: WaitCmp, expected: number): boolean {
+  return compare === WaitCmp.Eq ? value === expected : value >= expected;
+}
+
+function describeWriter(rank: number | null): string {
+  return rank === null ? "a client" : `rank ${rank}`;
+}

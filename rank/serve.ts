@@ -1,0 +1,211 @@
+/**
+ * The progress engine: it serves what peers send, whole frames in their link's order, between two turns of the program.
+ *
+ * Bounds are checked again, memory changes, waiters wake. What cannot be applied ends the group and names its sender,
+ * or closes a foreign client's connection.
+ */
+import { decodePublication } from "../shared/codec.ts";
+import { RankwiseError, toWireError } from "../shared/errors.ts";
+import { FrameFlag, type FrameHeader, frameHeader, FrameKind, frameKindName } from "../shared/frame.ts";
+import { type Span, spanFits } from "../shared/shape.ts";
+import type { Engine } from "./engine.ts";
+import type { Allocation } from "./memory/registry.ts";
+import { gather, scatter } from "./memory/spans.ts";
+import type { Peer } from "./peer.ts";
+import { NotifyOp } from "./primitives.ts";
+import type { ClientConnection, ClientSink, FrameSink } from "./transport/transport.ts";
+
+/** Serves one rank's memory to its peers and to foreign clients. */
+export class FrameServer implements FrameSink {
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  receive(from: number, header: FrameHeader, payload: Uint8Array): void {
+    const engine = this.#engine;
+    if (engine.ended) return;
+    const peer = engine.peer(from);
+    try {
+      const expected = (peer.received + 1) >>> 0;
+      if (header.serial !== expected) {
+        throw new RankwiseError("ERR_BAD_FRAME", `frame ${header.serial} arrived where frame ${expected} was due`);
+      }
+      for (const fence of peer.acknowledge(header.ack)) {
+        engine.pending.delete(fence.entry);
+        fence.done.resolve();
+      }
+      serveFrame(engine, peer, header, payload);
+      peer.received = expected;
+      if (header.kind === FrameKind.Fence) engine.post(peer, frameHeader({ kind: FrameKind.Ack }));
+    } catch (error) {
+      this.#fail(from, error);
+    }
+  }
+
+  lost(from: number, error: RankwiseError): void {
+    const engine = this.#engine;
+    if (!engine.mayClose(from)) engine.fail({ error, call: engine.currentCall(), suspect: from });
+  }
+
+  client(connection: ClientConnection): ClientSink {
+    const engine = this.#engine;
+    let received = 0;
+    return {
+      receive: (header, payload) => {
+        try {
+          serveClient(engine, header, payload);
+          received = (received + 1) >>> 0;
+          if (header.kind === FrameKind.Fence)
+            connection.send(frameHeader({ kind: FrameKind.Ack, ack: received }), undefined);
+        } catch (error) {
+          connection.close(asRankwiseError(error));
+        }
+      },
+    };
+  }
+
+  #fail(from: number, cause: unknown): void {
+    const engine = this.#engine;
+    const error = asRankwiseError(cause);
+    const named = new RankwiseError(error.code, `rank ${engine.rank}, frame from rank ${from}: ${error.message}`, {
+      ...error.context,
+      rank: engine.rank,
+      peer: from,
+    });
+    // a mismatch has no culprit, and a broken invariant is ours
+    const blameless = error.code === "ERR_MISMATCH" || error.code === "ERR_INTERNAL";
+    engine.fail({ error: named, call: engine.currentCall(), suspect: blameless ? null : from });
+  }
+}
+
+/** Applies one frame of a peer. */
+function serveFrame(engine: Engine, peer: Peer, header: FrameHeader, payload: Uint8Array): void {
+  if (header.seq !== 0) engine.group(header.group)?.ledger.observe(peer.rank, header.seq, header.fingerprint);
+  switch (header.kind) {
+    case FrameKind.Put:
+    case FrameKind.Notify:
+      applyWrite(engine, peer.rank, header, payload);
+      return;
+    case FrameKind.Get:
+      serveGet(engine, peer, header);
+      return;
+    case FrameKind.GetReply:
+      takeReply(engine, peer, header, payload);
+      return;
+    case FrameKind.Publish:
+      engine.publications.publish(peer.rank, header.group, decodePublication(payload));
+      return;
+    case FrameKind.Free:
+      engine.publications.free(peer.rank, header.group, header.window);
+      return;
+    case FrameKind.Checked:
+      engine.peerChecked(peer.rank);
+      return;
+    case FrameKind.Goodbye:
+      engine.peerSaidGoodbye(peer.rank);
+      return;
+    case FrameKind.Fence:
+    case FrameKind.Ack:
+      return;
+    case FrameKind.Welcome:
+      throw new RankwiseError("ERR_BAD_FRAME", "a second welcome on one link");
+  }
+}
+
+/** Applies one frame of a foreign client, which may put, notify and fence in the world's windows. */
+function serveClient(engine: Engine, header: FrameHeader, payload: Uint8Array): void {
+  if (header.kind === FrameKind.Fence) return;
+  if (header.kind !== FrameKind.Put && header.kind !== FrameKind.Notify) {
+    throw new RankwiseError("ERR_BAD_FRAME", `a client may put, notify and fence, not ${frameKindName(header.kind)}`);
+  }
+  applyWrite(engine, -1, header, payload);
+}
+
+/** A put, with or without its signal, or a notify. Everything is checked before anything changes. */
+function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: Uint8Array): void {
+  const target = header.kind === FrameKind.Put ? checkedTarget(engine, header) : undefined;
+  const signal = (header.flags & FrameFlag.Signal) === 0 ? undefined : checkedSignal(engine, header);
+  if (target !== undefined) {
+    scatter(target.local.bytes, [spanOf(header)], 0, engine.faults?.received(payload) ?? payload);
+    engine.counters.payloadBytesReceived += payload.byteLength;
+  }
+  const op = (header.flags & FrameFlag.SignalAdd) === 0 ? NotifyOp.Set : NotifyOp.AtomicAdd;
+  signal?.cells?.apply(header.cell, op, header.value, from);
+}
+
+function serveGet(engine: Engine, peer: Peer, header: FrameHeader): void {
+  const source = engine.registry.lookup(header.group, header.window);
+  checkSpan(engine, source, header);
+  const { packed } = gather(source.local.bytes, [spanOf(header)]);
+  const reply = frameHeader({
+    kind: FrameKind.GetReply,
+    group: header.group,
+    window: header.window,
+    rowBytes: packed.byteLength,
+    rows: 1,
+    value: header.value,
+  });
+  engine.counters.payloadBytesSent += packed.byteLength;
+  engine.post(peer, reply, packed);
+}
+
+function takeReply(engine: Engine, peer: Peer, header: FrameHeader, payload: Uint8Array): void {
+  const piece = peer.gets.get(header.value);
+  if (piece === undefined || piece.bytes !== payload.byteLength) {
+    throw new RankwiseError(
+      "ERR_BAD_FRAME",
+      `a reply of ${payload.byteLength} bytes to get ${header.value}, which ${piece === undefined ? "is not pending" : `asked for ${piece.bytes}`}`,
+    );
+  }
+  peer.gets.delete(header.value);
+  peer.getBytesInFlight -= piece.bytes;
+  piece.place(payload);
+  engine.counters.payloadBytesReceived += payload.byteLength;
+  piece.done.resolve();
+  peer.sendQueuedGets();
+}
+
+function checkedTarget(engine: Engine, header: FrameHeader): Allocation {
+  const target = engine.registry.lookup(header.group, header.window);
+  if (target.cells !== undefined) {
+    throw new RankwiseError("ERR_NOT_A_SIGNAL", `put into signal "${target.name}": only notify changes a signal`);
+  }
+  checkSpan(engine, target, header);
+  return target;
+}
+
+function checkedSignal(engine: Engine, header: FrameHeader): Allocation {
+  const signal = engine.registry.lookup(header.group, header.signal);
+  if (signal.cells === undefined) {
+    throw new RankwiseError("ERR_NOT_A_SIGNAL", `notify of window "${signal.name}": only signals are notified`);
+  }
+  if (header.cell >= signal.local.array.length) {
+    throw new RankwiseError(
+      "ERR_FRAME_BOUNDS",
+      `notify: cell ${header.cell} is outside signal "${signal.name}" with ${signal.local.array.length} cells`,
+      { window: signal.name, offset: header.cell },
+    );
+  }
+  return signal;
+}
+
+function checkSpan(engine: Engine, target: Allocation, header: FrameHeader): void {
+  const bytes = target.local.bytes.byteLength;
+  if (spanFits(spanOf(header), bytes)) return;
+  throw new RankwiseError(
+    "ERR_FRAME_BOUNDS",
+    `${frameKindName(header.kind)}: ${header.rows} × ${header.rowBytes} bytes at byte ${header.offset} (stride ${header.strideBytes}) exceed window "${target.name}" of ${bytes} bytes on rank ${engine.rank}`,
+    { window: target.name, offset: header.offset },
+  );
+}
+
+function spanOf(header: FrameHeader): Span {
+  return header;
+}
+
+function asRankwiseError(error: unknown): RankwiseError {
+  if (error instanceof RankwiseError) return error;
+  return new RankwiseError("ERR_INTERNAL", toWireError(error).message, {}, error);
+}

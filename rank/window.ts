@@ -1,0 +1,243 @@
+import type { DType } from "../shared/dtype.ts";
+import { RankwiseError } from "../shared/errors.ts";
+import type { Shape } from "../shared/shape.ts";
+import { checkCell, checkInt32, checkLive, checkNotifyOp, checkPeer, checkTimeout, checkWaitCmp } from "./checks.ts";
+import type { Engine } from "./engine.ts";
+import { type Group, handContext } from "./group.ts";
+import { type CellChange, get, notify, put, wait } from "./issue.ts";
+import type { Allocation } from "./memory/registry.ts";
+import type { Tensor } from "./memory/tensor.ts";
+import type { NotifyOp, WaitCmp } from "./primitives.ts";
+import { blocks, checkOther, type Region, refuseOverlap } from "./region.ts";
+
+/** @internal What a window is made of; only code of this package gets at it. */
+export interface Internals {
+  readonly engine: Engine;
+  readonly group: Group;
+  readonly allocation: Allocation;
+}
+
+const internals = new WeakMap<object, Internals>();
+
+/** @internal The parts of a window or signal. */
+export function internalsOf(window: object): Internals | undefined {
+  return internals.get(window);
+}
+
+/**
+ * Symmetric memory: every rank of the group holds a part of the same name, dtype and shape, which peers may write
+ * and read while the owner does something else.
+ *
+ * Guarantees. Puts and notifies of one rank to one peer are applied in the order in which they were issued, so a wait
+ * that sees a notify sees every put issued before it to the same peer. Across different peers there is no order.
+ */
+export class Window<D extends DType = DType> {
+  readonly name: string;
+  readonly dtype: D;
+  readonly shape: Shape;
+  /** This rank's own part, as a tensor; it can be the source of a put. */
+  readonly local: Tensor<D>;
+
+  /** @internal Programs get windows from `comm.window`. */
+  constructor(engine: Engine, group: Group, allocation: Allocation) {
+    internals.set(this, { engine, group, allocation });
+    this.name = allocation.name;
+    this.dtype = allocation.dtype as D;
+    this.shape = allocation.shape;
+    this.local = allocation.local as Tensor<D>;
+  }
+
+  /**
+   * One-sided write of a block of `source` into the peer's part of this window.
+   *
+   * Resolves at local completion: the source may be changed; a put of at most 4 KiB is snapshotted at the call. The
+   * data is visible to the peer once it has seen a later notify of this rank, or once `fence` or `quiet` has resolved.
+   * Without a region the whole source moves and both shapes must match. A put to oneself is a checked copy.
+   *
+   * @throws {ERR_PEER_RANGE | ERR_OUT_OF_BOUNDS | ERR_SHAPE_MISMATCH | ERR_DTYPE_MISMATCH | ERR_INVALID_ARGUMENT | ERR_ALIASED_BUFFERS | ERR_WINDOW_FREED | ERR_QUEUE_FULL | ERR_GROUP_ENDED}
+   * before anything moves.
+   * @example
+   * ```ts
+   * import type { Comm } from "rankwise";
+   *
+   * export default async function main(comm: Comm): Promise<void> {
+   *   const x = comm.tensor("float32", [1, 64]);
+   *   const data = await comm.window("data", "float32", [comm.nranks, 64]);
+   *   for (const peer of comm.peers) await data.put(peer, x, { dstOffset: [comm.rank, 0], shape: [1, 64] });
+   * }
+   * ```
+   */
+  async put(peer: number, source: Tensor<D>, region?: Region): Promise<void> {
+    await this.#put("put", peer, source, region);
+  }
+
+  /**
+   * A put and a notify in one frame: the cell changes once the data is there. A zero-byte block still signals.
+   *
+   * @throws as `put` and `notify` do, before anything moves.
+   */
+  async putSignal(
+    peer: number,
+    source: Tensor<D>,
+    region: Region | undefined,
+    signal: Signal,
+    offset: Shape,
+    value: number,
+    op: NotifyOp,
+  ): Promise<void> {
+    const change = checkChange("putSignal", this, signal, offset, value, op);
+    await this.#put("putSignal", peer, source, region, change);
+  }
+
+  /**
+   * One-sided read of a block of the peer's part of this window into `destination`.
+   *
+   * Resolves when the data is there. The owner serves it after everything this rank sent to it before. A reply of at
+   * most 4 KiB is a snapshot; a larger one may mix states of its block, so whoever writes it must be ordered by the
+   * callers. `srcOffset` counts in the window, `dstOffset` in the destination.
+   *
+   * @throws {ERR_PEER_RANGE | ERR_OUT_OF_BOUNDS | ERR_SHAPE_MISMATCH | ERR_DTYPE_MISMATCH | ERR_INVALID_ARGUMENT | ERR_ALIASED_BUFFERS | ERR_WINDOW_FREED | ERR_GROUP_ENDED}
+   * before anything moves.
+   */
+  async get(peer: number, destination: Tensor<D>, region?: Region): Promise<void> {
+    const { engine, group, allocation } = present(this);
+    checkLive("get", allocation);
+    const owner = checkPeer("get", group, peer);
+    const target = checkOther("get", "destination", allocation, destination);
+    const { mine, theirs } = blocks("get", allocation, target, region, "get");
+    if (owner === group.rank) refuseOverlap("get", allocation, target, mine, theirs);
+    await get(engine, handContext(group, "get"), owner, allocation, theirs, { bytes: target.bytes, spans: mine });
+  }
+
+  async #put(
+    call: string,
+    peer: number,
+    source: Tensor<D>,
+    region: Region | undefined,
+    change?: CellChange,
+  ): Promise<void> {
+    const { engine, group, allocation } = present(this);
+    checkLive(call, allocation);
+    const destination = checkPeer(call, group, peer);
+    if (allocation.cells !== undefined) {
+      throw new RankwiseError(
+        "ERR_NOT_A_SIGNAL",
+        `${call}: "${allocation.name}" is a signal; only notify changes a signal`,
+        { window: allocation.name },
+      );
+    }
+    const from = checkOther(call, "source", allocation, source);
+    const { mine, theirs } = blocks(call, allocation, from, region, "put");
+    if (destination === group.rank) refuseOverlap(call, allocation, from, mine, theirs);
+    await put(
+      engine,
+      handContext(group, call),
+      destination,
+      allocation,
+      theirs,
+      { bytes: from.bytes, spans: mine },
+      change,
+    );
+  }
+}
+
+/**
+ * A window of INT32 cells for synchronisation: peers `notify` its cells, the owner `wait`s on them. Zero when
+ * published. Only signals take notify and wait; puts into them are refused.
+ */
+export class Signal extends Window<"int32"> {
+  readonly #engine: Engine;
+  readonly #group: Group;
+  readonly #allocation: Allocation;
+
+  /** @internal Programs get signals from `comm.signal`. */
+  constructor(engine: Engine, group: Group, allocation: Allocation) {
+    super(engine, group, allocation);
+    this.#engine = engine;
+    this.#group = group;
+    this.#allocation = allocation;
+  }
+
+  /**
+   * Changes one cell of the peer's part, after everything this rank sent to that peer before.
+   *
+   * Atomic per cell; AtomicAdd wraps as INT32 and accepts negative values. A notify to oneself acts on the same cell
+   * at once. Resolves at local completion. Set and AtomicAdd must not meet on one cell without a satisfied wait in
+   * between: that ends the group with `ERR_NOTIFY_MIXED`.
+   *
+   * @throws {ERR_PEER_RANGE | ERR_OUT_OF_BOUNDS | ERR_INVALID_ARGUMENT | ERR_WINDOW_FREED | ERR_QUEUE_FULL | ERR_GROUP_ENDED}
+   */
+  async notify(peer: number, offset: Shape, value: number, op: NotifyOp): Promise<void> {
+    checkLive("notify", this.#allocation);
+    const destination = checkPeer("notify", this.#group, peer);
+    const change = checkChange("notify", this, this, offset, value, op);
+    await notify(this.#engine, handContext(this.#group, "notify"), destination, change);
+  }
+
+  /**
+   * Waits until this rank's own cell compares true with `expected`, and resolves with the value that did. Consumes
+   * nothing. The condition is evaluated at once and at every change of the cell, and latched: an `Eq` value that
+   * passed by counts as met. Several tasks may wait on one cell.
+   *
+   * A wait that times out (`timeoutMs`, default `--wait-timeout`) rejects and may be tried again.
+   *
+   * @throws {ERR_WAIT_TIMEOUT} naming the cell, its value and its last writer;
+   * @throws {ERR_OUT_OF_BOUNDS | ERR_INVALID_ARGUMENT | ERR_WINDOW_FREED | ERR_GROUP_ENDED}
+   */
+  async wait(
+    offset: Shape,
+    expected: number,
+    compare: WaitCmp,
+    options: { readonly timeoutMs?: number } = {},
+  ): Promise<number> {
+    checkLive("wait", this.#allocation);
+    const condition = {
+      cell: checkCell("wait", this.#allocation, offset),
+      expected: checkInt32("wait", "expected", expected),
+      compare: checkWaitCmp("wait", compare),
+    };
+    const timeoutMs = checkTimeout("wait", options.timeoutMs ?? this.#engine.waitTimeoutMs);
+    return await wait(this.#engine, handContext(this.#group, "signal.wait"), this.#allocation, condition, timeoutMs);
+  }
+}
+
+/** The change of a cell that a call asks for, checked. */
+function checkChange(
+  call: string,
+  window: Window,
+  signal: Signal,
+  offset: Shape,
+  value: number,
+  op: NotifyOp,
+): CellChange {
+  const own = present(window);
+  const parts = internalsOf(signal);
+  if (parts?.allocation.cells === undefined) {
+    throw new RankwiseError("ERR_NOT_A_SIGNAL", `${call}: signal must come from comm.signal`, { argument: "signal" });
+  }
+  if (parts.group !== own.group) {
+    throw new RankwiseError(
+      "ERR_FOREIGN_GROUP",
+      `${call}: signal "${signal.name}" belongs to another group than window "${window.name}"`,
+      { argument: "signal" },
+    );
+  }
+  checkLive(call, parts.allocation);
+  return {
+    signal: parts.allocation,
+    cell: checkCell(call, parts.allocation, offset),
+    value: checkInt32(call, "value", value),
+    op: checkNotifyOp(call, op),
+  };
+}
+
+function present(window: object): Internals {
+  const parts = internals.get(window);
+  if (parts === undefined) {
+    throw new RankwiseError(
+      "ERR_NOT_A_WINDOW",
+      "a peer's target must be a window made by comm.window; a private tensor is not reachable",
+    );
+  }
+  return parts;
+}
