@@ -42,23 +42,56 @@ export async function allocateWindow(
     const header = frameHeader({ kind: FrameKind.Publish, group: group.id, window: ordinal });
     engine.post(engine.peer(group.world(index)), header, payload);
   }
-  const published = deferred<void>();
-  const row = {
-    ...waitRow(handContext(group, `${kind} "${name}"`), name, "publication by", -1),
-    missing: [] as number[],
-  };
+  await everybody(engine, group, ordinal, `${kind} "${name}"`, name, "publication by", () =>
+    publications.missing(group.id, publication),
+  );
+  return allocation;
+}
+
+/**
+ * Says that this rank will not touch the window again, waits until every member has said so, and gives the memory
+ * back. What peers had sent to it before lies ahead of their word on the link, so it has been applied.
+ */
+export async function freeWindow(engine: Engine, group: Group, allocation: Allocation): Promise<void> {
+  engine.throwIfEnded();
+  const { ordinal, name } = allocation;
+  const { publications, registry } = engine;
+  allocation.closing = true;
+  publications.free(engine.rank, group.id, ordinal);
+  for (const index of group.peers()) {
+    const header = frameHeader({ kind: FrameKind.Free, group: group.id, window: ordinal });
+    engine.post(engine.peer(group.world(index)), header);
+  }
+  await everybody(engine, group, ordinal, `free "${name}"`, name, "free by", () =>
+    publications.notFreed(group.id, ordinal, group.members),
+  );
+  registry.release(allocation);
+  publications.forget(group.id, ordinal);
+}
+
+/** Waits until `missing` names nobody; it is asked again at every word about this allocation. */
+async function everybody(
+  engine: Engine,
+  group: Group,
+  ordinal: number,
+  call: string,
+  name: string,
+  what: string,
+  missing: () => number[],
+): Promise<void> {
+  const arrived = deferred<void>();
+  const row = { ...waitRow(handContext(group, call), name, what, -1), missing: [] as number[] };
   const look = (): void => {
     try {
-      row.missing = publications.missing(group.id, publication);
-      if (row.missing.length === 0) published.resolve();
+      row.missing = missing();
+      if (row.missing.length === 0) arrived.resolve();
     } catch (error) {
       if (!(error instanceof RankwiseError)) throw error;
-      engine.fail({ error, call: row.call, suspect: null });
+      engine.fail({ error, call, suspect: null });
     }
   };
-  publications.onChange(group.id, ordinal, look);
+  engine.publications.onChange(group.id, ordinal, look);
   look();
-  await tracked(engine, row, published.promise);
-  publications.onChange(group.id, ordinal, undefined);
-  return allocation;
+  await tracked(engine, row, arrived.promise);
+  engine.publications.onChange(group.id, ordinal, undefined);
 }

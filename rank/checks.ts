@@ -1,5 +1,5 @@
 /** Checks of arguments at the public border: what passes here is trusted below. */
-import { INT32_MAX, INT32_MIN, NAME_LENGTH_MAX } from "../shared/constants.ts";
+import { DEFERRED_CONDITIONS_MAX, INT32_MAX, INT32_MIN, NAME_LENGTH_MAX } from "../shared/constants.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import { checkBlock, describe, type Shape, strideElements } from "../shared/shape.ts";
 import type { Group } from "./group.ts";
@@ -77,10 +77,97 @@ export function checkCell(call: string, signal: Allocation, offset: Shape): numb
   return offset.reduce((cell, index, dimension) => cell + index * (strides[dimension] ?? 0), 0);
 }
 
+/** One condition of a deferred wait: the own cell at `offset` is at least `expected`. */
+export interface DeferredCondition {
+  readonly offset: Shape;
+  /** In [0, INT32_MAX]. */
+  readonly expected: number;
+  /** `WaitCmp.Ge`, the only comparison that cannot pass unseen. */
+  readonly compare?: WaitCmp;
+}
+
+/** A deferred wait's conditions, with their cells as indices. */
+export function checkConditions(
+  signal: Allocation,
+  conditions: unknown,
+): { cell: number; expected: number; compare: WaitCmp }[] {
+  if (!Array.isArray(conditions)) {
+    throw new RankwiseError(
+      "ERR_INVALID_ARGUMENT",
+      `deferWait: conditions must be an array, got ${describe(conditions)}`,
+      { argument: "conditions" },
+    );
+  }
+  if (conditions.length > DEFERRED_CONDITIONS_MAX) {
+    throw new RankwiseError(
+      "ERR_LIMIT",
+      `deferWait: ${conditions.length} conditions exceed DEFERRED_CONDITIONS_MAX ${DEFERRED_CONDITIONS_MAX}`,
+      { argument: "conditions" },
+    );
+  }
+  return (conditions as DeferredCondition[]).map(({ offset, expected, compare = WaitCmp.Ge }) => {
+    if (compare !== WaitCmp.Ge) {
+      throw new RankwiseError(
+        "ERR_INVALID_ARGUMENT",
+        `deferWait: only WaitCmp.Ge can be deferred, got ${describe(compare)}`,
+        { argument: "compare" },
+      );
+    }
+    if (checkInt32("deferWait", "expected", expected) < 0) {
+      throw new RankwiseError(
+        "ERR_INVALID_ARGUMENT",
+        `deferWait: expected must be in [0, ${INT32_MAX}], got ${expected}`,
+        { argument: "expected" },
+      );
+    }
+    return { cell: checkCell("deferWait", signal, offset), expected, compare };
+  });
+}
+
 /** @throws {ERR_WINDOW_FREED} */
 export function checkLive(call: string, allocation: Allocation): void {
-  if (!allocation.freed) return;
+  if (!allocation.closing) return;
   throw new RankwiseError("ERR_WINDOW_FREED", `${call}: "${allocation.name}" has been freed`, {
     window: allocation.name,
   });
+}
+
+/** Distinct indices of the group, the caller's own among them. @throws {ERR_INVALID_ARGUMENT | ERR_PEER_RANGE | ERR_NOT_MEMBER} */
+export function checkRanks(group: Group, ranks: unknown): number[] {
+  if (!Array.isArray(ranks) || ranks.length === 0) {
+    throw new RankwiseError("ERR_INVALID_ARGUMENT", `group: ranks must be a non-empty array, got ${describe(ranks)}`, {
+      argument: "ranks",
+    });
+  }
+  const indices = ranks.map((rank) => checkPeer("group", group, rank));
+  if (new Set(indices).size < indices.length) {
+    throw new RankwiseError("ERR_INVALID_ARGUMENT", `group: ranks ${describe(ranks)} name one rank twice`, {
+      argument: "ranks",
+    });
+  }
+  if (!indices.includes(group.rank)) {
+    throw new RankwiseError(
+      "ERR_NOT_MEMBER",
+      `group: rank ${group.rank} is not in ${describe(ranks)}; only members make a group`,
+      { argument: "ranks", rank: group.rank },
+    );
+  }
+  return indices;
+}
+
+/** @throws {ERR_INVALID_ARGUMENT | ERR_LIMIT} unless the value is a launch width that the platform allows. */
+export function checkLanes(call: string, lanes: unknown, lanesMax: number): number {
+  if (typeof lanes !== "number" || !Number.isInteger(lanes) || lanes < 1) {
+    throw new RankwiseError(
+      "ERR_INVALID_ARGUMENT",
+      `${call}: the number of lanes must be an integer > 0, got ${describe(lanes)}`,
+      { argument: "lanes" },
+    );
+  }
+  if (lanes <= lanesMax) return lanes;
+  throw new RankwiseError(
+    "ERR_LIMIT",
+    `${call}: ${lanes} lanes exceed the platform's limit of ${lanesMax}; choose another platform with -p, or raise it with --lanes-max`,
+    { argument: "lanes" },
+  );
 }

@@ -1,19 +1,18 @@
 import type { ArrayOf, DType } from "../shared/dtype.ts";
 import { checkDType } from "../shared/dtype.ts";
 import { RankwiseError } from "../shared/errors.ts";
-import type { Mode, Platform } from "../shared/config.ts";
+import { type Mode, type Platform, platforms } from "../shared/config.ts";
 import { checkShape, describe, type Shape } from "../shared/shape.ts";
 import { allocateWindow } from "./allocate.ts";
 import { type Decode, type Golden, checkTensorData } from "./check.ts";
-import { checkName } from "./checks.ts";
+import { checkLanes, checkName, checkPeer, checkRanks } from "./checks.ts";
 import { allToAll } from "./collectives/all-to-all.ts";
 import { barrier } from "./collectives/barrier.ts";
-import type { CallBook, CallOptions, CollectiveSpec, Task } from "./collectives/call.ts";
+import { type CallBook, type CallOptions, type CollectiveSpec, refusable, type Task } from "./collectives/call.ts";
 import type { Engine } from "./engine.ts";
 import { type Group, handContext } from "./group.ts";
 import { fence, quiet } from "./issue.ts";
 import { checkTensor, makeTensor, type Tensor } from "./memory/tensor.ts";
-import { checkPeer } from "./checks.ts";
 import { Signal, Window } from "./window.ts";
 
 /** What the command line said, the same on every rank. */
@@ -21,6 +20,8 @@ export interface JobSettings {
   readonly mode: Mode;
   readonly platform: Platform;
   readonly args: readonly string[];
+  /** Most lanes of one launch, if not the platform profile's. */
+  readonly lanesMax?: number | undefined;
 }
 
 /** @internal What a `Comm` is made of. */
@@ -58,6 +59,8 @@ export class Comm {
   readonly args: readonly string[];
   /** Platform profile, `-p`. */
   readonly platform: Platform;
+  /** Most lanes of one launch: the platform profile's limit, or what `--lanes-max` says. */
+  readonly lanesMax: number;
 
   /** @internal Programs get their `Comm` as the argument of `main`. */
   constructor(parts: CommParts, group: Group) {
@@ -69,6 +72,7 @@ export class Comm {
     this.mode = parts.settings.mode;
     this.args = parts.settings.args;
     this.platform = parts.settings.platform;
+    this.lanesMax = parts.settings.lanesMax ?? platforms[this.platform].lanesMax;
   }
 
   /**
@@ -101,7 +105,7 @@ export class Comm {
     checkName("signal", name);
     const { engine } = this.#parts;
     const allocation = await allocateWindow(engine, this.#group, "signal", name, "int32", checkShape("signal", shape));
-    return new Signal(engine, this.#group, allocation);
+    return new Signal(engine, this.#group, allocation, this.#parts.book);
   }
 
   /** Resolves when everything this rank has sent to the peer so far has been applied there. @throws {ERR_PEER_RANGE | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED} */
@@ -165,12 +169,43 @@ export class Comm {
     await checkTensorData(this.#parts.engine, this.#group, checked, golden, options.decode);
   }
 
-  /** A refused call rejects its task; nothing is thrown past the caller's await. */
+  /**
+   * A group of some ranks of this one, renumbered in list order, with its own windows, signals and sequence numbers.
+   * Needs no communication; called by the members only. Each further call with the same list makes a further group.
+   *
+   * @throws {ERR_PEER_RANGE | ERR_INVALID_ARGUMENT | ERR_NOT_MEMBER}
+   */
+  group(ranks: readonly number[]): Comm {
+    const members = checkRanks(this.#group, ranks).map((index) => this.#group.world(index));
+    return new Comm(this.#parts, this.#parts.engine.makeGroup(members));
+  }
+
+  /**
+   * Runs `fn(lane)` for lanes 0 … B − 1 as concurrent workers of this rank, and resolves when all have joined. The
+   * first lane that rejects rejects the launch.
+   *
+   * @param lanes B, at most the platform's lane limit
+   * @throws {ERR_INVALID_ARGUMENT | ERR_LIMIT}
+   */
+  async launch(lanes: number, fn: (lane: number) => unknown): Promise<void> {
+    checkLanes("launch", lanes, this.lanesMax);
+    await Promise.all(
+      Array.from({ length: lanes }, async (_, lane) => {
+        await fn(lane);
+      }),
+    );
+  }
+
+  /**
+   * Runs `fn` once the tasks of `after` have completed; the task completes with it.
+   *
+   * @throws {ERR_INVALID_ARGUMENT | ERR_GROUP_ENDED}
+   */
+  task(fn: () => unknown, options: CallOptions = {}): Task {
+    return refusable(() => this.#parts.book.defer("comm.task", options, fn));
+  }
+
   #start(spec: () => CollectiveSpec): Task {
-    try {
-      return this.#parts.book.start(this.#group, spec());
-    } catch (error) {
-      return Promise.reject(error instanceof Error ? error : new Error(String(error)));
-    }
+    return refusable(() => this.#parts.book.start(this.#group, spec()));
   }
 }

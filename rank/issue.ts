@@ -6,6 +6,7 @@
  */
 import { deferred } from "../shared/async.ts";
 import { FRAME_PAYLOAD_BYTES_MAX } from "../shared/constants.ts";
+import { dtypes } from "../shared/dtype.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import { FrameFlag, type FrameHeader, frameHeader, FrameKind } from "../shared/frame.ts";
 import type { PendingWait } from "../shared/messages.ts";
@@ -14,6 +15,7 @@ import { CellWait } from "./cell-wait.ts";
 import type { Engine } from "./engine.ts";
 import type { CallContext } from "./group.ts";
 import type { Allocation } from "./memory/registry.ts";
+import { type AtomicDType, writeSpans } from "./memory/write.ts";
 import { gather, scatter } from "./memory/spans.ts";
 import { type GetPiece, type Peer, serialReached } from "./peer.ts";
 import { NotifyOp, type WaitCmp } from "./primitives.ts";
@@ -32,23 +34,28 @@ export interface Block {
   readonly spans: readonly Span[];
 }
 
-/** One-sided write. `peer` is a member's index; resolves at local completion. */
-export function put(
-  engine: Engine,
-  ctx: CallContext,
-  peer: number,
-  target: Allocation,
-  targetSpans: readonly Span[],
-  source: Block,
-  change?: CellChange,
-): Promise<void> {
+/** One put: from a block of private memory into spans of a member's window, perhaps with a signal behind it. */
+export interface PutOperation {
+  /** Index in the group. */
+  readonly peer: number;
+  readonly target: Allocation;
+  readonly spans: readonly Span[];
+  readonly source: Block;
+  readonly change?: CellChange | undefined;
+  /** Add in this dtype instead of writing. */
+  readonly atomic?: AtomicDType | undefined;
+}
+
+/** One-sided write; resolves at local completion. */
+export function put(engine: Engine, ctx: CallContext, operation: PutOperation): Promise<void> {
+  const { peer, target, spans: targetSpans, source, change, atomic } = operation;
   engine.throwIfEnded();
   engine.counters.puts += 1;
   if (change !== undefined) engine.counters.notifies += 1;
   const destination = ctx.group.world(peer);
   const { packed } = gather(source.bytes, source.spans);
   if (destination === engine.rank) {
-    scatter(target.local.bytes, targetSpans, 0, packed);
+    writeSpans(target, targetSpans, packed, atomic);
     applyOwn(engine, ctx, change);
     return Promise.resolve();
   }
@@ -61,6 +68,10 @@ export function put(
     const header = contextHeader(ctx, FrameKind.Put, target, span);
     header.offset += engine.faults?.offsetError() ?? 0;
     if (index === pieces.length - 1) addChange(header, change);
+    if (atomic !== undefined) {
+      header.flags |= FrameFlag.AtomicAdd;
+      header.dtype = dtypes[atomic].code;
+    }
     engine.counters.payloadBytesSent += bytes;
     const done = engine.send(receiver, header, packed.subarray(position, position + bytes));
     if (done !== undefined) completions.push(done);

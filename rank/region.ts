@@ -1,6 +1,6 @@
 /** Regions of puts and gets: checked against both shapes, and turned into spans. */
 import { RankwiseError } from "../shared/errors.ts";
-import { checkBlock, formatShape, sameShape, type Shape, type Span, spansOf } from "../shared/shape.ts";
+import { checkBlock, describe, formatShape, sameShape, type Shape, type Span, spansOf } from "../shared/shape.ts";
 import type { Allocation } from "./memory/registry.ts";
 import { checkTensor, sharesMemory, type Tensor } from "./memory/tensor.ts";
 
@@ -11,6 +11,14 @@ export interface Region {
   /** Default: all zeros. */
   readonly srcOffset?: Shape;
   readonly shape: Shape;
+}
+
+/** How a block is cut into chunks, in elements of its last two dimensions. Each chunk is a transfer of its own. */
+export interface ChunkOptions {
+  readonly chunkRows?: number;
+  readonly chunkCols?: number;
+  /** Chunks leave back to back in any case; as in PyPTO, asking for it needs both chunk sizes. */
+  readonly pipeline?: boolean;
 }
 
 /** The private side of a put or get: a tensor of the window's dtype. */
@@ -24,43 +32,77 @@ export function checkOther(call: string, argument: string, window: Allocation, v
   );
 }
 
-/** The spans of a region on this rank's side and in the peer's window, checked against both shapes. */
+/** The spans of a region on this rank's side and in the peer's window, in the same order, checked against both shapes. */
 export function blocks(
   call: string,
   window: Allocation,
   tensor: Tensor,
   region: Region | undefined,
+  options: ChunkOptions,
   direction: "put" | "get",
 ): { mine: Span[]; theirs: Span[] } {
-  if (region === undefined) {
-    if (!sameShape(window.shape, tensor.shape)) {
-      throw new RankwiseError(
-        "ERR_SHAPE_MISMATCH",
-        `${call}: without a region the shapes must match: ${formatShape(tensor.shape)} and window "${window.name}" ${formatShape(window.shape)}`,
-        { argument: "region", window: window.name },
-      );
-    }
-    const zeros = window.shape.map(() => 0);
-    return {
-      mine: spansOf(tensor.dtype, tensor.shape, zeros, tensor.shape),
-      theirs: spansOf(window.dtype, window.shape, zeros, window.shape),
-    };
+  if (region === undefined && !sameShape(window.shape, tensor.shape)) {
+    throw new RankwiseError(
+      "ERR_SHAPE_MISMATCH",
+      `${call}: without a region the shapes must match: ${formatShape(tensor.shape)} and window "${window.name}" ${formatShape(window.shape)}`,
+      { argument: "region", window: window.name },
+    );
   }
-  const { shape } = region;
-  const [mineName, theirsName] =
-    direction === "put" ? (["srcOffset", "dstOffset"] as const) : (["dstOffset", "srcOffset"] as const);
-  const mineOffset = region[mineName] ?? tensor.shape.map(() => 0);
-  const theirOffset = region[theirsName] ?? window.shape.map(() => 0);
+  const { shape, dstOffset, srcOffset } = region ?? { shape: window.shape };
+  const [mineName, theirsName] = direction === "put" ? ["srcOffset", "dstOffset"] : ["dstOffset", "srcOffset"];
+  const [mineGiven, theirsGiven] = direction === "put" ? [srcOffset, dstOffset] : [dstOffset, srcOffset];
+  const mineOffset = mineGiven ?? tensor.shape.map(() => 0);
+  const theirOffset = theirsGiven ?? window.shape.map(() => 0);
+  const mineWhat = direction === "put" ? "the source" : "the destination";
   checkBlock({ call, argument: theirsName, what: `window "${window.name}"`, shape: window.shape }, theirOffset, shape);
-  checkBlock(
-    { call, argument: mineName, what: direction === "put" ? "the source" : "the destination", shape: tensor.shape },
-    mineOffset,
-    shape,
-  );
-  return {
-    mine: spansOf(tensor.dtype, tensor.shape, mineOffset, shape),
-    theirs: spansOf(window.dtype, window.shape, theirOffset, shape),
-  };
+  checkBlock({ call, argument: mineName, what: mineWhat, shape: tensor.shape }, mineOffset, shape);
+  const spans: { mine: Span[]; theirs: Span[] } = { mine: [], theirs: [] };
+  for (const { offset, extent } of chunks(call, shape, options)) {
+    spans.mine.push(...spansOf(tensor.dtype, tensor.shape, added(mineOffset, offset), extent));
+    spans.theirs.push(...spansOf(window.dtype, window.shape, added(theirOffset, offset), extent));
+  }
+  return spans;
+}
+
+/** The chunks of a block, in row-major order; without chunk sizes the block itself. */
+function chunks(call: string, shape: Shape, options: ChunkOptions): { offset: Shape; extent: Shape }[] {
+  const { chunkRows, chunkCols, pipeline = false } = options;
+  for (const [argument, value] of Object.entries({ chunkRows, chunkCols })) {
+    if (value === undefined || (Number.isSafeInteger(value) && value > 0)) continue;
+    throw new RankwiseError(
+      "ERR_INVALID_ARGUMENT",
+      `${call}: ${argument} must be an integer > 0, got ${describe(value)}`,
+      {
+        argument,
+      },
+    );
+  }
+  if (pipeline && (chunkRows === undefined || chunkCols === undefined)) {
+    throw new RankwiseError("ERR_INVALID_ARGUMENT", `${call}: pipeline needs chunkRows and chunkCols, both > 0`, {
+      argument: "pipeline",
+    });
+  }
+  if (chunkRows === undefined && chunkCols === undefined) return [{ offset: shape.map(() => 0), extent: shape }];
+  const steps = shape.map((length, dimension) => {
+    if (dimension === shape.length - 1) return chunkCols ?? length;
+    return dimension === shape.length - 2 ? (chunkRows ?? length) : 1;
+  });
+  let list: { offset: number[]; extent: number[] }[] = [{ offset: [], extent: [] }];
+  for (const [dimension, length] of shape.entries()) {
+    const step = Math.max(1, steps[dimension] ?? 1);
+    list = list.flatMap(({ offset, extent }) => {
+      const parts: typeof list = [];
+      for (let start = 0; start < length; start += step) {
+        parts.push({ offset: [...offset, start], extent: [...extent, Math.min(step, length - start)] });
+      }
+      return parts;
+    });
+  }
+  return list;
+}
+
+function added(a: Shape, b: Shape): Shape {
+  return a.map((value, dimension) => value + (b[dimension] ?? 0));
 }
 
 /** A put or get to oneself between overlapping memory has no defined result. */

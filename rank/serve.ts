@@ -5,12 +5,14 @@
  * or closes a foreign client's connection.
  */
 import { decodePublication } from "../shared/codec.ts";
+import { dtypes, elementBytes } from "../shared/dtype.ts";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
 import { FrameFlag, type FrameHeader, frameHeader, FrameKind, frameKindName } from "../shared/frame.ts";
-import { type Span, spanFits } from "../shared/shape.ts";
+import { spanFits } from "../shared/shape.ts";
 import type { Engine } from "./engine.ts";
+import { type AtomicDType, isAtomicDType, writeSpans } from "./memory/write.ts";
 import type { Allocation } from "./memory/registry.ts";
-import { gather, scatter } from "./memory/spans.ts";
+import { gather } from "./memory/spans.ts";
 import type { Peer } from "./peer.ts";
 import { NotifyOp } from "./primitives.ts";
 import type { ClientConnection, ClientSink, FrameSink } from "./transport/transport.ts";
@@ -82,6 +84,7 @@ export class FrameServer implements FrameSink {
 
 /** Applies one frame of a peer. */
 function serveFrame(engine: Engine, peer: Peer, header: FrameHeader, payload: Uint8Array): void {
+  if (header.group !== 0 && touchesMemory(header.kind)) checkMember(engine, peer, header);
   if (header.seq !== 0) engine.group(header.group)?.ledger.observe(peer.rank, header.seq, header.fingerprint);
   switch (header.kind) {
     case FrameKind.Put:
@@ -114,6 +117,19 @@ function serveFrame(engine: Engine, peer: Peer, header: FrameHeader, payload: Ui
   }
 }
 
+function touchesMemory(kind: FrameKind): boolean {
+  return kind === FrameKind.Put || kind === FrameKind.Get || kind === FrameKind.Notify;
+}
+
+/** Only members reach a group's windows. The world has no strangers. */
+function checkMember(engine: Engine, peer: Peer, header: FrameHeader): void {
+  if (engine.group(header.group)?.members.includes(peer.rank) === true) return;
+  throw new RankwiseError(
+    "ERR_FRAME_BOUNDS",
+    `${frameKindName(header.kind)} to group ${header.group}, of which rank ${peer.rank} is no member`,
+  );
+}
+
 /** Applies one frame of a foreign client, which may put, notify and fence in the world's windows. */
 function serveClient(engine: Engine, header: FrameHeader, payload: Uint8Array): void {
   if (header.kind === FrameKind.Fence) return;
@@ -126,9 +142,10 @@ function serveClient(engine: Engine, header: FrameHeader, payload: Uint8Array): 
 /** A put, with or without its signal, or a notify. Everything is checked before anything changes. */
 function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: Uint8Array): void {
   const target = header.kind === FrameKind.Put ? checkedTarget(engine, header) : undefined;
+  const atomic = target === undefined ? undefined : checkedAtomic(target, header);
   const signal = (header.flags & FrameFlag.Signal) === 0 ? undefined : checkedSignal(engine, header);
   if (target !== undefined) {
-    scatter(target.local.bytes, [spanOf(header)], 0, engine.faults?.received(payload) ?? payload);
+    writeSpans(target, [header], engine.faults?.received(payload) ?? payload, atomic);
     engine.counters.payloadBytesReceived += payload.byteLength;
   }
   const op = (header.flags & FrameFlag.SignalAdd) === 0 ? NotifyOp.Set : NotifyOp.AtomicAdd;
@@ -138,7 +155,7 @@ function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: 
 function serveGet(engine: Engine, peer: Peer, header: FrameHeader): void {
   const source = engine.registry.lookup(header.group, header.window);
   checkSpan(engine, source, header);
-  const { packed } = gather(source.local.bytes, [spanOf(header)]);
+  const { packed } = gather(source.local.bytes, [header]);
   const reply = frameHeader({
     kind: FrameKind.GetReply,
     group: header.group,
@@ -176,6 +193,20 @@ function checkedTarget(engine: Engine, header: FrameHeader): Allocation {
   return target;
 }
 
+/** The dtype of an atomic put (undefined for a plain one), which must be the window's, in whole elements. */
+function checkedAtomic(target: Allocation, header: FrameHeader): AtomicDType | undefined {
+  if ((header.flags & FrameFlag.AtomicAdd) === 0) return undefined;
+  const { dtype } = target;
+  const size = elementBytes(dtype);
+  const whole = [header.offset, header.rowBytes, header.strideBytes].every((bytes) => bytes % size === 0);
+  if (isAtomicDType(dtype) && dtypes[dtype].code === header.dtype && whole) return dtype;
+  throw new RankwiseError(
+    "ERR_BAD_FRAME",
+    `atomic put of dtype code ${header.dtype}, ${header.rowBytes} bytes a row at byte ${header.offset}, into ${dtype} window "${target.name}"`,
+    { window: target.name, offset: header.offset },
+  );
+}
+
 function checkedSignal(engine: Engine, header: FrameHeader): Allocation {
   const signal = engine.registry.lookup(header.group, header.signal);
   if (signal.cells === undefined) {
@@ -193,16 +224,12 @@ function checkedSignal(engine: Engine, header: FrameHeader): Allocation {
 
 function checkSpan(engine: Engine, target: Allocation, header: FrameHeader): void {
   const bytes = target.local.bytes.byteLength;
-  if (spanFits(spanOf(header), bytes)) return;
+  if (spanFits(header, bytes)) return;
   throw new RankwiseError(
     "ERR_FRAME_BOUNDS",
     `${frameKindName(header.kind)}: ${header.rows} × ${header.rowBytes} bytes at byte ${header.offset} (stride ${header.strideBytes}) exceed window "${target.name}" of ${bytes} bytes on rank ${engine.rank}`,
     { window: target.name, offset: header.offset },
   );
-}
-
-function spanOf(header: FrameHeader): Span {
-  return header;
 }
 
 function asRankwiseError(error: unknown): RankwiseError {

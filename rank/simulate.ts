@@ -1,8 +1,11 @@
-/** All ranks of a job in one process, on the in-process transport: the same programs, with a seed for the order. */
-import { deferred } from "../shared/async.ts";
+/**
+ * All ranks of a job in one process. On the in-process transport, which is the default, a seed decides the order of
+ * everything that the memory model leaves open, and the same seed repeats it.
+ */
+import { setImmediate as turn } from "node:timers/promises";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
 import { frameHeader, FrameKind } from "../shared/frame.ts";
-import type { Cause, Counters, RankState } from "../shared/messages.ts";
+import type { Cause, RankState } from "../shared/messages.ts";
 import { CallBook } from "./collectives/call.ts";
 import { Comm, type JobSettings } from "./comm.ts";
 import { Engine, type RankFailure } from "./engine.ts";
@@ -11,6 +14,7 @@ import { handContext } from "./group.ts";
 import { quiet } from "./issue.ts";
 import { FrameServer } from "./serve.ts";
 import { InprocNetwork } from "./transport/inproc.ts";
+import type { FrameSink, Transport } from "./transport/transport.ts";
 
 /** What to simulate. */
 export interface Simulation {
@@ -19,7 +23,12 @@ export interface Simulation {
   readonly main: (comm: Comm) => unknown;
   readonly settings?: Partial<JobSettings>;
   readonly waitTimeoutMs?: number;
+  /** See `faults.ts`. */
   readonly testFault?: string;
+  /** Opens a rank's transport; default: the in-process one, with the seed. */
+  readonly open?: (engine: Engine, sink: FrameSink) => Promise<Transport>;
+  /** Serves a rank's memory; default: `FrameServer`. */
+  readonly serve?: (engine: Engine) => FrameSink;
 }
 
 /** How it went. */
@@ -28,64 +37,64 @@ export interface SimulationResult {
   readonly failure: RankFailure | undefined;
   /** Counters, calls and waits of each rank, taken at its goodbye or when the group failed. */
   readonly states: readonly RankState[];
-  readonly counters: readonly Counters[];
 }
 
 /** Runs a program on every rank; resolves when all have ended. */
 export async function simulate(options: Simulation): Promise<SimulationResult> {
-  const { nranks, seed, main } = options;
-  const network = new InprocNetwork(nranks, seed);
+  const { nranks, seed, main, waitTimeoutMs, testFault, serve = (engine) => new FrameServer(engine) } = options;
   const settings: JobSettings = { mode: "hand", platform: "a5sim", args: [], ...options.settings };
-  const engines: Engine[] = [];
-  const states: RankState[] = [];
-  let failure: RankFailure | undefined;
-  const failed = (rank: number, found: RankFailure): void => {
-    if (failure !== undefined) return;
-    failure = found;
-    for (const engine of engines) states[engine.rank] ??= engine.state();
-    const cause: Cause = { rank, pid: null, host: null, ...toWireError(found.error), call: found.call };
-    // the other ranks hear of it a turn later, as they would over a control link
-    setImmediate(() => {
-      for (const engine of engines) engine.end(cause);
-    });
-  };
-  for (let rank = 0; rank < nranks; rank++) {
-    const { waitTimeoutMs, testFault } = options;
-    const engine = new Engine({
+  const network = new InprocNetwork(nranks, seed);
+  const open =
+    options.open ??
+    ((engine: Engine, sink: FrameSink) => Promise.resolve(network.attach(engine.rank, sink, engine.counters)));
+  const engines = Array.from({ length: nranks }, (_, rank) => {
+    const faults = testFault === undefined ? undefined : new Faults(testFault, rank);
+    return new Engine({
       rank,
       nranks,
       ...(waitTimeoutMs === undefined ? {} : { waitTimeoutMs }),
-      ...(testFault === undefined ? {} : { faults: new Faults(testFault, rank) }),
+      ...(faults === undefined ? {} : { faults }),
     });
-    engine.attach(network.attach(rank, new FrameServer(engine), engine.counters), (found) => {
-      failed(rank, found);
-    });
-    engines.push(engine);
-  }
-  const everybody = engines.map(async (engine) => {
-    try {
-      await main(new Comm({ engine, book: new CallBook(engine), settings }, engine.world));
-      await quiet(engine, handContext(engine.world, "goodbye"));
-      for (const peer of engine.world.peers()) {
-        engine.post(engine.peer(peer), frameHeader({ kind: FrameKind.Goodbye }));
-      }
-      states[engine.rank] ??= engine.state();
-    } catch (error) {
-      const known =
-        error instanceof RankwiseError
-          ? error
-          : new RankwiseError("ERR_PROGRAM_THREW", toWireError(error).message, {}, error);
-      engine.fail({ error: known, call: engine.currentCall(), suspect: null });
-      await gone(engine);
-    }
   });
-  await Promise.all(everybody);
-  return { failure, states, counters: engines.map((engine) => engine.counters) };
+  const states: RankState[] = [];
+  let failure: RankFailure | undefined;
+  const fail = async (rank: number, found: RankFailure): Promise<void> => {
+    if (failure !== undefined) return;
+    failure = found;
+    for (const engine of engines) states[engine.rank] ??= engine.state();
+    // the ranks hear of it a turn later, as they would over a control link
+    await turn();
+    const cause: Cause = { rank, pid: null, host: null, ...toWireError(found.error), call: found.call };
+    for (const engine of engines) engine.end(cause);
+  };
+  const transports = await Promise.all(engines.map((engine) => open(engine, serve(engine))));
+  for (const [rank, engine] of engines.entries()) {
+    const transport = transports[rank];
+    if (transport !== undefined) engine.attach(transport, (found) => void fail(rank, found));
+  }
+  const addresses = transports.map(({ address }) => address);
+  await Promise.all(transports.map((transport) => transport.connect(addresses)));
+  await Promise.all(
+    engines.map(async (engine) => {
+      try {
+        await main(new Comm({ engine, book: new CallBook(engine), settings }, engine.world));
+        await quiet(engine, handContext(engine.world, "goodbye"));
+        for (const peer of engine.world.peers()) {
+          engine.post(engine.peer(peer), frameHeader({ kind: FrameKind.Goodbye }));
+        }
+        states[engine.rank] ??= engine.state();
+      } catch (error) {
+        engine.fail({ error: asRankwiseError(error), call: engine.currentCall(), suspect: null });
+        while (!engine.ended) await turn();
+      }
+    }),
+  );
+  for (const engine of engines) engine.leave();
+  await Promise.all(transports.map((transport) => transport.close()));
+  return { failure, states };
 }
 
-async function gone(engine: Engine): Promise<void> {
-  const turn = deferred<void>();
-  setImmediate(turn.resolve);
-  await turn.promise;
-  if (!engine.ended) await gone(engine);
+function asRankwiseError(error: unknown): RankwiseError {
+  if (error instanceof RankwiseError) return error;
+  return new RankwiseError("ERR_PROGRAM_THREW", toWireError(error).message, {}, error);
 }

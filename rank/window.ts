@@ -1,14 +1,33 @@
 import type { DType } from "../shared/dtype.ts";
 import { RankwiseError } from "../shared/errors.ts";
-import type { Shape } from "../shared/shape.ts";
-import { checkCell, checkInt32, checkLive, checkNotifyOp, checkPeer, checkTimeout, checkWaitCmp } from "./checks.ts";
+import { checkBlock, checkShape, describe, type Shape } from "../shared/shape.ts";
+import { freeWindow } from "./allocate.ts";
+import {
+  checkCell,
+  checkConditions,
+  checkInt32,
+  checkLive,
+  checkNotifyOp,
+  checkPeer,
+  checkTimeout,
+  checkWaitCmp,
+  type DeferredCondition,
+} from "./checks.ts";
 import type { Engine } from "./engine.ts";
+import { type CallBook, refusable, type Task } from "./collectives/call.ts";
 import { type Group, handContext } from "./group.ts";
 import { type CellChange, get, notify, put, wait } from "./issue.ts";
 import type { Allocation } from "./memory/registry.ts";
-import type { Tensor } from "./memory/tensor.ts";
+import { checkTensor, makeTensor, type Tensor } from "./memory/tensor.ts";
+import { type AtomicDType, atomicDtypes, isAtomicDType } from "./memory/write.ts";
 import type { NotifyOp, WaitCmp } from "./primitives.ts";
-import { blocks, checkOther, type Region, refuseOverlap } from "./region.ts";
+import { blocks, checkOther, type ChunkOptions, type Region, refuseOverlap } from "./region.ts";
+
+/** Options of a put. */
+export interface PutOptions extends ChunkOptions {
+  /** Add the source to what the window holds, element by element, in its dtype. Integers wrap. */
+  readonly atomic?: "add";
+}
 
 /** @internal What a window is made of; only code of this package gets at it. */
 export interface Internals {
@@ -67,8 +86,8 @@ export class Window<D extends DType = DType> {
    * }
    * ```
    */
-  async put(peer: number, source: Tensor<D>, region?: Region): Promise<void> {
-    await this.#put("put", peer, source, region);
+  async put(peer: number, source: Tensor<D>, region?: Region, options: PutOptions = {}): Promise<void> {
+    await this.#put("put", peer, source, region, options);
   }
 
   /**
@@ -86,7 +105,17 @@ export class Window<D extends DType = DType> {
     op: NotifyOp,
   ): Promise<void> {
     const change = checkChange("putSignal", this, signal, offset, value, op);
-    await this.#put("putSignal", peer, source, region, change);
+    await this.#put("putSignal", peer, source, region, {}, change);
+  }
+
+  /**
+   * The tile-sized put: all of `source` goes to `offset` of the peer's part.
+   *
+   * @throws as `put` does, before anything moves.
+   */
+  async remoteStore(peer: number, offset: Shape, source: Tensor<D>): Promise<void> {
+    const { shape } = checkTensor("remoteStore", "source", source);
+    await this.#put("remoteStore", peer, source, { dstOffset: offset, shape }, {});
   }
 
   /**
@@ -99,14 +128,57 @@ export class Window<D extends DType = DType> {
    * @throws {ERR_PEER_RANGE | ERR_OUT_OF_BOUNDS | ERR_SHAPE_MISMATCH | ERR_DTYPE_MISMATCH | ERR_INVALID_ARGUMENT | ERR_ALIASED_BUFFERS | ERR_WINDOW_FREED | ERR_GROUP_ENDED}
    * before anything moves.
    */
-  async get(peer: number, destination: Tensor<D>, region?: Region): Promise<void> {
+  async get(peer: number, destination: Tensor<D>, region?: Region, options: ChunkOptions = {}): Promise<void> {
+    await this.#get("get", peer, destination, region, options);
+  }
+
+  /**
+   * The tile-sized get: a new tensor of `shape` with the block at `offset` of the peer's part. With `validShape` only
+   * that much of the tile is read, and the rest is zero.
+   *
+   * @throws as `get` does, before anything moves.
+   */
+  async remoteLoad(
+    peer: number,
+    offset: Shape,
+    shape: Shape,
+    options: { readonly validShape?: Shape } = {},
+  ): Promise<Tensor<D>> {
+    const tile = makeTensor(this.dtype, checkShape("remoteLoad", shape));
+    const validShape = options.validShape ?? tile.shape;
+    const zeros = tile.shape.map(() => 0);
+    checkBlock({ call: "remoteLoad", argument: "validShape", what: "the tile", shape: tile.shape }, zeros, validShape);
+    await this.#get("remoteLoad", peer, tile, { srcOffset: offset, shape: validShape }, {});
+    return tile;
+  }
+
+  /**
+   * Gives the memory back. Collective: every rank of the group frees the same windows in the same order; resolves
+   * when all have, and when everything that was under way to this rank's part has been applied. The name may be used
+   * again.
+   *
+   * @throws {ERR_WINDOW_FREED | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED}
+   */
+  async free(): Promise<void> {
     const { engine, group, allocation } = present(this);
-    checkLive("get", allocation);
-    const owner = checkPeer("get", group, peer);
-    const target = checkOther("get", "destination", allocation, destination);
-    const { mine, theirs } = blocks("get", allocation, target, region, "get");
-    if (owner === group.rank) refuseOverlap("get", allocation, target, mine, theirs);
-    await get(engine, handContext(group, "get"), owner, allocation, theirs, { bytes: target.bytes, spans: mine });
+    checkLive("free", allocation);
+    await freeWindow(engine, group, allocation);
+  }
+
+  async #get(
+    call: string,
+    peer: number,
+    destination: Tensor<D>,
+    region: Region | undefined,
+    options: ChunkOptions,
+  ): Promise<void> {
+    const { engine, group, allocation } = present(this);
+    checkLive(call, allocation);
+    const owner = checkPeer(call, group, peer);
+    const target = checkOther(call, "destination", allocation, destination);
+    const { mine, theirs } = blocks(call, allocation, target, region, options, "get");
+    if (owner === group.rank) refuseOverlap(call, allocation, target, mine, theirs);
+    await get(engine, handContext(group, call), owner, allocation, theirs, { bytes: target.bytes, spans: mine });
   }
 
   async #put(
@@ -114,6 +186,7 @@ export class Window<D extends DType = DType> {
     peer: number,
     source: Tensor<D>,
     region: Region | undefined,
+    options: PutOptions,
     change?: CellChange,
   ): Promise<void> {
     const { engine, group, allocation } = present(this);
@@ -127,17 +200,17 @@ export class Window<D extends DType = DType> {
       );
     }
     const from = checkOther(call, "source", allocation, source);
-    const { mine, theirs } = blocks(call, allocation, from, region, "put");
+    const atomic = checkAtomic(call, allocation.dtype, options.atomic);
+    const { mine, theirs } = blocks(call, allocation, from, region, options, "put");
     if (destination === group.rank) refuseOverlap(call, allocation, from, mine, theirs);
-    await put(
-      engine,
-      handContext(group, call),
-      destination,
-      allocation,
-      theirs,
-      { bytes: from.bytes, spans: mine },
+    await put(engine, handContext(group, call), {
+      peer: destination,
+      target: allocation,
+      spans: theirs,
+      source: { bytes: from.bytes, spans: mine },
       change,
-    );
+      atomic,
+    });
   }
 }
 
@@ -149,10 +222,12 @@ export class Signal extends Window<"int32"> {
   readonly #engine: Engine;
   readonly #group: Group;
   readonly #allocation: Allocation;
+  readonly #book: CallBook;
 
   /** @internal Programs get signals from `comm.signal`. */
-  constructor(engine: Engine, group: Group, allocation: Allocation) {
+  constructor(engine: Engine, group: Group, allocation: Allocation, book: CallBook) {
     super(engine, group, allocation);
+    this.#book = book;
     this.#engine = engine;
     this.#group = group;
     this.#allocation = allocation;
@@ -199,6 +274,26 @@ export class Signal extends Window<"int32"> {
     const timeoutMs = checkTimeout("wait", options.timeoutMs ?? this.#engine.waitTimeoutMs);
     return await wait(this.#engine, handContext(this.#group, "signal.wait"), this.#allocation, condition, timeoutMs);
   }
+
+  /**
+   * A task that completes once all conditions hold, without blocking its caller: collectives and `comm.task` take it
+   * as `{ after }`. At most DEFERRED_CONDITIONS_MAX (64) conditions, each `Ge`. Consumes nothing.
+   *
+   * Rejects when a condition has not come true within `--wait-timeout`.
+   *
+   * @throws {ERR_INVALID_ARGUMENT | ERR_OUT_OF_BOUNDS | ERR_LIMIT | ERR_WINDOW_FREED | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED}
+   */
+  deferWait(conditions: readonly DeferredCondition[]): Task {
+    const engine = this.#engine;
+    const ctx = handContext(this.#group, "signal.deferWait");
+    return refusable(() => {
+      checkLive("deferWait", this.#allocation);
+      const checked = checkConditions(this.#allocation, conditions);
+      return this.#book.defer("signal.deferWait", {}, () =>
+        Promise.all(checked.map((condition) => wait(engine, ctx, this.#allocation, condition, engine.waitTimeoutMs))),
+      );
+    });
+  }
 }
 
 /** The change of a cell that a call asks for, checked. */
@@ -229,6 +324,24 @@ function checkChange(
     value: checkInt32(call, "value", value),
     op: checkNotifyOp(call, op),
   };
+}
+
+/** @throws {ERR_INVALID_ARGUMENT | ERR_DTYPE_MISMATCH} */
+function checkAtomic(call: string, dtype: DType, atomic: unknown): AtomicDType | undefined {
+  if (atomic === undefined) return undefined;
+  if (atomic !== "add") {
+    throw new RankwiseError("ERR_INVALID_ARGUMENT", `${call}: atomic must be "add", got ${describe(atomic)}`, {
+      argument: "atomic",
+    });
+  }
+  if (isAtomicDType(dtype)) return dtype;
+  throw new RankwiseError(
+    "ERR_DTYPE_MISMATCH",
+    `${call}: atomic add works on ${atomicDtypes.join(", ")}, not on ${dtype}`,
+    {
+      argument: "atomic",
+    },
+  );
 }
 
 function present(window: object): Internals {

@@ -60,6 +60,9 @@ export const SOCKET_PATH_BYTES_MAX = 103;
 export const INT32_MIN = -(2 ** 31);
 export const INT32_MAX = 2 ** 31 - 1;
 
+/** Most conditions of one deferred wait, as in PyPTO. */
+export const DEFERRED_CONDITIONS_MAX = 64;
+
 /** Defaults of the deadlines that the command line sets. */
 export const RUN_TIMEOUT_MS = 10 * 60_000;
 export const JOIN_TIMEOUT_MS = 60_000;

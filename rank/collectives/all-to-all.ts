@@ -44,7 +44,7 @@ export function allToAll(
         const peer = (rank + step) % members.length;
         const chunk = { bytes: source.bytes, spans: row(peer) };
         const credit = peer === rank ? undefined : credits.credit();
-        sent.push(put(engine, ctx, peer, target, row(rank), chunk, credit));
+        sent.push(put(engine, ctx, { peer, target, spans: row(rank), source: chunk, change: credit }));
       }
       await Promise.all(sent);
       await credits.arrived(ctx);

@@ -5,18 +5,19 @@
 import { ignore } from "../../shared/async.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { fingerprint } from "../../shared/frame.ts";
+import { describe } from "../../shared/shape.ts";
 import type { Engine } from "../engine.ts";
 import type { CallContext, Group } from "../group.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { sharesMemory } from "../memory/tensor.ts";
 import { CreditBarrier } from "./credits.ts";
 
-/** A collective in flight: resolves when it is complete on this rank. `{ after }` accepts it. */
+/** A collective, a deferred wait or a `comm.task` in flight: resolves when it is complete here. `{ after }` accepts it. */
 export type Task = Promise<void>;
 
-/** Options that every collective takes. */
+/** Options that every collective and `comm.task` take. */
 export interface CallOptions {
-  /** Tasks that must have completed before this call starts. */
+  /** Tasks of this rank that must have completed before this one starts. */
   readonly after?: Task | readonly Task[];
 }
 
@@ -25,6 +26,15 @@ export interface BufferUse {
   readonly name: string;
   readonly bytes: Uint8Array;
   readonly writes: boolean;
+}
+
+/** The task that `start` makes; a refused call rejects its task, so that nothing is thrown past the caller's await. */
+export function refusable(start: () => Task): Task {
+  try {
+    return start();
+  } catch (error) {
+    return Promise.reject(error instanceof Error ? error : new Error(String(error)));
+  }
 }
 
 /** A checked call, ready to run. */
@@ -52,49 +62,61 @@ export interface CollectiveCall {
 
 interface InFlight {
   readonly label: string;
-  readonly signal: Allocation;
+  readonly signal: Allocation | undefined;
   readonly buffers: readonly BufferUse[];
+  /** The tasks that this one comes after, and those that they come after. */
   readonly follows: ReadonlySet<InFlight>;
   readonly done: Promise<void>;
 }
 
-/** The builtin calls in flight on one rank, over all its groups. */
+/** The tasks in flight on one rank, over all its groups. */
 export class CallBook {
   readonly #engine: Engine;
   readonly #inFlight = new Set<InFlight>();
-  readonly #callOf = new WeakMap<Task, InFlight>();
+  readonly #recordOf = new WeakMap<Task, InFlight>();
 
   constructor(engine: Engine) {
     this.#engine = engine;
   }
 
   /**
-   * Starts a checked call. A call refused here has moved nothing and consumed no sequence number.
+   * Starts a checked collective call. A call refused here has moved nothing and consumed no sequence number.
    *
-   * @throws {ERR_SIGNAL_NOT_CLEAN | ERR_BUFFER_CONFLICT | ERR_GROUP_ENDED}
+   * @throws {ERR_SIGNAL_NOT_CLEAN | ERR_BUFFER_CONFLICT | ERR_INVALID_ARGUMENT | ERR_GROUP_ENDED}
    */
   start(group: Group, spec: CollectiveSpec): Task {
     this.#engine.throwIfEnded();
     checkClean(spec);
-    const follows = this.#predecessors(spec);
+    const follows = this.#predecessors(spec.op, spec.options);
+    for (const other of this.#inFlight) if (other.signal === spec.signal) this.#add(follows, other);
     this.#refuseConflicts(spec, follows);
     const ready = spec.target !== undefined && spec.target.builtinCalls > 0;
     if (spec.target !== undefined) spec.target.builtinCalls += 1;
     const agreement = `${spec.op}(${spec.agreement}${spec.target === undefined ? "" : `, ready round ${ready ? "yes" : "no"}`})`;
-    const task = this.#run(
-      group,
-      spec,
-      agreement,
-      ready && this.#engine.faults?.skipReady !== true,
-      [...follows].map((call) => call.done),
-    );
-    const record: InFlight = { label: spec.op, signal: spec.signal, buffers: spec.buffers, follows, done: task };
+    const before = [...follows].map((call) => call.done);
+    const task = this.#run(group, spec, agreement, ready && this.#engine.faults?.skipReady !== true, before);
+    return this.#record(task, { label: spec.op, signal: spec.signal, buffers: spec.buffers, follows });
+  }
+
+  /** Runs `work` as a task of its own, once the tasks of `after` have completed. @throws {ERR_INVALID_ARGUMENT} */
+  defer(label: string, options: CallOptions, work: () => unknown): Task {
+    this.#engine.throwIfEnded();
+    const follows = this.#predecessors(label, options);
+    const execute = async (): Promise<void> => {
+      await Promise.all([...follows].map((call) => call.done));
+      await work();
+    };
+    return this.#record(execute(), { label, signal: undefined, buffers: [], follows });
+  }
+
+  #record(task: Task, parts: Omit<InFlight, "done">): Task {
+    const record: InFlight = { ...parts, done: task };
     this.#inFlight.add(record);
-    this.#callOf.set(task, record);
-    task.then(
-      () => this.#inFlight.delete(record),
-      () => this.#inFlight.delete(record),
-    );
+    this.#recordOf.set(task, record);
+    const forget = (): void => {
+      this.#inFlight.delete(record);
+    };
+    task.then(forget, forget);
     return task;
   }
 
@@ -118,7 +140,7 @@ export class CallBook {
       round,
     });
     const execute = async (): Promise<void> => {
-      await Promise.all(before);
+      if (before.length > 0) await Promise.all(before);
       const credits = new CreditBarrier(engine, group, spec.signal, context);
       spec.signal.cells?.enterBuiltin();
       try {
@@ -134,25 +156,27 @@ export class CallBook {
     return task;
   }
 
-  /** Calls in flight that this one must follow: those on the same signal, those named by `after`, and theirs. */
-  #predecessors(spec: CollectiveSpec): Set<InFlight> {
+  /** The tasks that `after` names, and theirs. */
+  #predecessors(label: string, { after = [] }: CallOptions): Set<InFlight> {
     const follows = new Set<InFlight>();
-    const add = (call: InFlight): void => {
-      follows.add(call);
-      for (const earlier of call.follows) follows.add(earlier);
-    };
-    for (const call of this.#inFlight) if (call.signal === spec.signal) add(call);
-    const { after } = spec.options;
-    for (const task of after === undefined ? [] : after instanceof Promise ? [after] : after) {
-      const call = this.#callOf.get(task);
-      if (call === undefined) {
-        throw new RankwiseError("ERR_INVALID_ARGUMENT", `${spec.op}: after must be tasks of collectives on this rank`, {
-          argument: "after",
-        });
+    const tasks: readonly unknown[] = after instanceof Promise ? [after] : after;
+    for (const task of tasks) {
+      const record = task instanceof Promise ? this.#recordOf.get(task as Task) : undefined;
+      if (record === undefined) {
+        throw new RankwiseError(
+          "ERR_INVALID_ARGUMENT",
+          `${label}: after takes tasks of this rank (a collective, signal.deferWait or comm.task), got ${describe(task)}`,
+          { argument: "after" },
+        );
       }
-      add(call);
+      this.#add(follows, record);
     }
     return follows;
+  }
+
+  /** A task that is still in flight, with those it comes after; what is done needs no order any more. */
+  #add(follows: Set<InFlight>, record: InFlight): void {
+    for (const task of [record, ...record.follows]) if (this.#inFlight.has(task)) follows.add(task);
   }
 
   #refuseConflicts(spec: CollectiveSpec, follows: ReadonlySet<InFlight>): void {

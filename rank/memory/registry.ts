@@ -21,6 +21,8 @@ export interface Allocation {
   readonly local: Tensor;
   /** The cells, if this is a signal. */
   readonly cells: SignalCells | undefined;
+  /** This rank has asked for the window to be freed; peers may still write until all have. */
+  closing: boolean;
   freed: boolean;
   /** Builtin calls that have had this window as their target; the first needs no ready round. */
   builtinCalls: number;
@@ -66,6 +68,7 @@ export class Registry {
       shape,
       local,
       cells,
+      closing: false,
       freed: false,
       builtinCalls: 0,
     };
