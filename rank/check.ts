@@ -39,15 +39,17 @@ export async function checkTensorData(
   if (first === undefined) return;
   await peersHaveChecked(engine, group, nth);
   const again = compare(tensor, wanted);
-  const where = `rank ${group.rank} row ${String(first.index[0] ?? 0)}`;
-  const facts = `element ${formatShape(first.index)}: got ${String(first.got)}, expected ${String(first.expected)}`;
+  // between the two looks, peers may have written on: place, value and meaning all come from one of them
+  const told = again ?? first;
+  const where = `rank ${group.rank} row ${String(told.index[0] ?? 0)}`;
+  const facts = `element ${formatShape(told.index)}: got ${String(told.got)}, expected ${String(told.expected)}`;
   const meaning =
     again === undefined
       ? `${where} arrived after it was read: no wait ordered this read`
       : describeDifference(where, again, decode);
   throw new RankwiseError("ERR_WRONG_DATA", `${meaning}; ${facts}`, {
     rank: group.world(group.rank),
-    offset: first.index,
+    offset: told.index,
   });
 }
 

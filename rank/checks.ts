@@ -7,7 +7,7 @@ import type { Allocation } from "./memory/registry.ts";
 import { NotifyOp, WaitCmp } from "./primitives.ts";
 
 /** @throws {ERR_PEER_RANGE} unless the value is an index of the group. */
-export function checkPeer(call: string, group: Group, peer: unknown): number {
+export function checkPeer(call: string, group: Group, peer: unknown, argument = "peer"): number {
   if (typeof peer === "number" && Number.isInteger(peer) && peer >= 0 && peer < group.members.length) return peer;
   const hint =
     typeof peer === "number" && peer < 0
@@ -15,8 +15,8 @@ export function checkPeer(call: string, group: Group, peer: unknown): number {
       : "";
   throw new RankwiseError(
     "ERR_PEER_RANGE",
-    `${call}: peer must be an integer in [0, ${group.members.length}), got ${describe(peer)}${hint}`,
-    { argument: "peer", ...(typeof peer === "number" ? { peer } : {}) },
+    `${call}: ${argument} must be an integer in [0, ${group.members.length}), got ${describe(peer)}${hint}`,
+    { argument, ...(typeof peer === "number" ? { peer } : {}) },
   );
 }
 

@@ -6,7 +6,12 @@ import { checkShape, describe, type Shape } from "../shared/shape.ts";
 import { allocateWindow } from "./allocate.ts";
 import { type Decode, type Golden, checkTensorData } from "./check.ts";
 import { checkLanes, checkName, checkPeer, checkRanks } from "./checks.ts";
+import { allGather } from "./collectives/all-gather.ts";
+import { allReduce, type AllReduceOptions } from "./collectives/all-reduce.ts";
+import { allToAllV, type AllToAllVOptions } from "./collectives/all-to-all-v.ts";
 import { allToAll } from "./collectives/all-to-all.ts";
+import { broadcast, type BroadcastOptions } from "./collectives/broadcast.ts";
+import { reduceScatter, type ReduceOptions } from "./collectives/reduce-scatter.ts";
 import { barrier } from "./collectives/barrier.ts";
 import { type CallBook, type CallOptions, type CollectiveSpec, refusable, type Task } from "./collectives/call.ts";
 import type { Engine } from "./engine.ts";
@@ -145,6 +150,66 @@ export class Comm {
     options: CallOptions = {},
   ): Task {
     return this.#start(() => allToAll(this.#group, x, data, signal, options));
+  }
+
+  /**
+   * Every rank gets the chunk of every rank: row s of `data` becomes rank s's `x`. `x` is unchanged and must stay so
+   * until completion.
+   *
+   * @param x tensor of the shape of one row of `data`, sharing no memory with it
+   * @param data window [P, …]
+   * @param signal signal [P, S], clean
+   * @throws as `allToAll` does.
+   */
+  allGather<D extends DType>(x: Tensor<D>, data: Window<D>, signal: Signal, options: CallOptions = {}): Task {
+    return this.#start(() => allGather(this.#group, x, data, signal, options));
+  }
+
+  /**
+   * Every rank's `data` becomes root's; what the others had staged never shows.
+   *
+   * @throws {ERR_PEER_RANGE} for a root outside the group, and as `allToAll` does.
+   */
+  broadcast(data: Window, signal: Signal, options: BroadcastOptions = {}): Task {
+    return this.#start(() => broadcast(this.#group, data, signal, options));
+  }
+
+  /**
+   * In place: row `rank` of this rank's `data` [P, …] becomes the reduction of everybody's row `rank`; the other rows
+   * keep what they held. Operands are taken in the order of ranks; float16 and bfloat16 accumulate in float32 and are
+   * rounded once; integers wrap.
+   *
+   * @throws as `allToAll` does.
+   */
+  reduceScatter(data: Window, signal: Signal, options: ReduceOptions = {}): Task {
+    return this.#start(() => reduceScatter(this.#group, data, signal, options));
+  }
+
+  /**
+   * In place: `data` becomes the reduction of everybody's `data`, the same bits on every rank and in every run.
+   *
+   * `algo: "mesh"` (default) reads everybody's data and adds in the order of ranks; `coreNum` lanes share the work, on
+   * a signal [P, S] with S ≥ coreNum. `algo: "ring"` moves 2 (P − 1) / P of the data in 2 (P − 1) steps, on a signal
+   * [2 (P − 1) + 1, P]; there float16 and bfloat16 partial sums are rounded at each step.
+   *
+   * @throws {ERR_LIMIT} for more lanes than the platform has, and as `allToAll` does.
+   */
+  allReduce(data: Window, signal: Signal, options: AllReduceOptions = {}): Task {
+    return this.#start(() => allReduce(this.#group, data, signal, options, this.lanesMax));
+  }
+
+  /**
+   * The first `sendCounts[d]` rows of partition d of `input` go to rank d, into partition `rank` of its `target`, and
+   * `recvCounts[s]` says how many came from rank s. Counts are clamped to [0, M]; the tails of partitions keep what
+   * they held.
+   *
+   * @param input tensor [P·M, H] of the target's dtype, sharing no memory with it
+   * @param target window [P·M, H]
+   * @param signal signal [P, S], S ≥ lanes launched
+   * @throws {ERR_LIMIT} for more lanes than the platform has; {ERR_MISMATCH} for an unexpected count; and as `allToAll` does.
+   */
+  allToAllV<D extends DType>(input: Tensor<D>, target: Window<D>, signal: Signal, options: AllToAllVOptions): Task {
+    return this.#start(() => allToAllV(this.#group, input, target, signal, options, this.lanesMax));
   }
 
   /**

@@ -84,8 +84,12 @@ export class Control {
     });
   }
 
-  /** Connects. @throws {ERR_COORDINATOR_UNREACHABLE | ERR_UNAUTHORIZED} */
-  static async connect(options: ControlOptions, events: ControlEvents): Promise<Control> {
+  /**
+   * Connects; the returned function makes the link with its listener.
+   *
+   * @throws {ERR_COORDINATOR_UNREACHABLE | ERR_UNAUTHORIZED}
+   */
+  static async connect(options: ControlOptions): Promise<(events: ControlEvents) => Control> {
     const socket = new WebSocket(options.coordinator, {
       headers: { authorization: bearer(options.token) },
       perMessageDeflate: false,
@@ -105,7 +109,7 @@ export class Control {
         );
       });
     });
-    return new Control(options, socket, events);
+    return (events) => new Control(options, socket, events);
   }
 
   /** Joins with the address where this rank listens; resolves with everybody's address and the job's settings. */

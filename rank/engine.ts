@@ -13,6 +13,7 @@ import type { FrameHeader } from "../shared/frame.ts";
 import { type Cause, type Counters, type RankState, zeroCounters } from "../shared/messages.ts";
 import type { Faults } from "./faults.ts";
 import { Group, groupId } from "./group.ts";
+import { defaultLimits, type Limits } from "./limits.ts";
 import { Registry } from "./memory/registry.ts";
 import { Peer } from "./peer.ts";
 import { PendingWaits } from "./pending.ts";
@@ -25,6 +26,7 @@ export interface EngineOptions {
   readonly nranks: number;
   readonly waitTimeoutMs?: number;
   readonly faults?: Faults;
+  readonly limits?: Partial<Limits>;
 }
 
 /** A failure that this rank has found, on its way to the coordinator. */
@@ -42,6 +44,7 @@ export class Engine {
   /** Deadline of a wait; set once the job's settings are known. */
   waitTimeoutMs: number;
   readonly faults: Faults | undefined;
+  readonly limits: Limits;
   readonly registry = new Registry();
   readonly pending = new PendingWaits();
   readonly publications = new Publications();
@@ -65,15 +68,20 @@ export class Engine {
     this.nranks = options.nranks;
     this.waitTimeoutMs = options.waitTimeoutMs ?? WAIT_TIMEOUT_MS;
     this.faults = options.faults;
-    this.#peers = Array.from({ length: options.nranks }, (_, rank) => new Peer(rank));
+    this.limits = { ...defaultLimits, ...options.limits };
+    this.#peers = Array.from({ length: options.nranks }, (_, rank) => new Peer(rank, this.limits.getInFlightBytes));
     this.world = new Group([...this.#peers.keys()], 0, this.rank, 0);
     this.#groups.set(0, this.world);
   }
 
-  /** Gives the engine its transport and the way out for failures. */
-  attach(transport: Transport, onFailure: (failure: RankFailure) => void): void {
+  /** Gives the engine its transport. */
+  attach(transport: Transport): void {
     this.#transport = transport;
-    this.#onFailure = onFailure;
+  }
+
+  /** Where failures go. */
+  onFailure(listener: (failure: RankFailure) => void): void {
+    this.#onFailure = listener;
   }
 
   // ---- groups -------------------------------------------------------------------------------------------------
@@ -116,7 +124,13 @@ export class Engine {
     if (this.#transport === undefined) throw new RankwiseError("ERR_INTERNAL", "no transport");
     header.serial = peer.nextSerial();
     header.ack = peer.received;
-    return this.#transport.send(peer.rank, header, payload, exempt);
+    try {
+      return this.#transport.send(peer.rank, header, payload, exempt);
+    } catch (error) {
+      // a frame that the link refused was never sent, so the next one has its number
+      peer.takeBackSerial();
+      throw error;
+    }
   }
 
   /** Sends a frame that is taken however full the link's queue is, and whose local completion nobody awaits. */
@@ -180,6 +194,7 @@ export class Engine {
   /** From here on, links may close. */
   leave(): void {
     this.#leaving = true;
+    this.pending.disarm();
   }
 
   /** Whether the link from a rank may close without that being a failure. */

@@ -5,7 +5,6 @@
  * keep their order on the link.
  */
 import { deferred } from "../shared/async.ts";
-import { FRAME_PAYLOAD_BYTES_MAX } from "../shared/constants.ts";
 import { dtypes } from "../shared/dtype.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import { FrameFlag, type FrameHeader, frameHeader, FrameKind } from "../shared/frame.ts";
@@ -26,6 +25,8 @@ export interface CellChange {
   readonly cell: number;
   readonly op: NotifyOp;
   readonly value: number;
+  /** A number for the receiver of a builtin's credit, e.g. how many rows will follow. */
+  readonly note?: number;
 }
 
 /** A block of private memory or of a window: its bytes and the spans of the block in them. */
@@ -60,7 +61,7 @@ export function put(engine: Engine, ctx: CallContext, operation: PutOperation): 
     return Promise.resolve();
   }
   const receiver = engine.peer(engine.faults?.destination(destination) ?? destination);
-  const pieces = targetSpans.flatMap((span) => cutSpan(span, FRAME_PAYLOAD_BYTES_MAX));
+  const pieces = targetSpans.flatMap((span) => cutSpan(span, engine.limits.framePayloadBytes));
   const completions: Promise<void>[] = [];
   let position = 0;
   for (const [index, span] of pieces.entries()) {
@@ -73,7 +74,8 @@ export function put(engine: Engine, ctx: CallContext, operation: PutOperation): 
       header.dtype = dtypes[atomic].code;
     }
     engine.counters.payloadBytesSent += bytes;
-    const done = engine.send(receiver, header, packed.subarray(position, position + bytes));
+    // a full queue refuses an operation whole, never a part of one
+    const done = engine.send(receiver, header, packed.subarray(position, position + bytes), index > 0);
     if (done !== undefined) completions.push(done);
     position += bytes;
   }
@@ -117,7 +119,7 @@ export function get(
   const server = engine.peer(owner);
   let position = 0;
   const pieces: Promise<void>[] = [];
-  for (const span of sourceSpans.flatMap((whole) => cutSpan(whole, FRAME_PAYLOAD_BYTES_MAX))) {
+  for (const span of sourceSpans.flatMap((whole) => cutSpan(whole, engine.limits.framePayloadBytes))) {
     const start = position;
     const piece: GetPiece = {
       bytes: spanBytes(span),
@@ -249,6 +251,10 @@ function sendNotify(engine: Engine, ctx: CallContext, receiver: Peer, change: Ce
     round: ctx.round,
   });
   addChange(header, change);
+  if (change.note !== undefined) {
+    header.flags |= FrameFlag.Note;
+    header.rows = change.note;
+  }
   return engine.send(receiver, header, undefined, ctx.seq !== 0);
 }
 

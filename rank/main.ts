@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { delay, ignore } from "../shared/async.ts";
 import { ENV } from "../shared/config.ts";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
-import { groupHasEnded, type RankProcessOptions, runRank } from "./process.ts";
+import { groupHasEnded, type RankProcessOptions, runRanks } from "./process.ts";
 
 /** Time after a SIGTERM in which the group's end must reach this rank; without one, the signal was meant for it alone. */
 const SIGTERM_ALONE_MS = 250;
@@ -18,7 +18,7 @@ process.once("SIGTERM", () => {
   });
 });
 try {
-  process.exit(await runRank(readEnvironment(process.env)));
+  process.exit(await runRanks(readEnvironment(process.env)));
 } catch (error) {
   const { code, message } = toWireError(error);
   console.error(`rankwise: ${code}: ${message}`);
@@ -34,21 +34,25 @@ function readEnvironment(env: NodeJS.ProcessEnv): RankProcessOptions {
       `a rank process needs ${ENV[name]}; ranks are started by rankwise run or rankwise rank`,
     );
   };
-  const bind = env[ENV.bind] ?? "127.0.0.1";
-  const wildcard = bind === "0.0.0.0" || bind === "::";
   return {
     coordinator: read("coordinator"),
     token: read("token"),
     job: read("job"),
     epoch: Number(read("epoch")),
-    rank: Number(read("rank")),
+    ranks: read("rank").split(",").map(Number),
     nranks: Number(read("nranks")),
     program: read("program"),
-    listen:
-      env[ENV.transport] === "unix"
-        ? { directory: read("socketDir") }
-        : { bind, advertise: env[ENV.advertise] ?? (wildcard ? hostname() : bind) },
+    listen: readListen(env, read),
     joinTimeoutMs: Number(read("joinTimeoutMs")),
     testFault: env[ENV.testFault],
   };
+}
+
+function readListen(env: NodeJS.ProcessEnv, read: (name: keyof typeof ENV) => string): RankProcessOptions["listen"] {
+  const transport = env[ENV.transport];
+  if (transport === "inproc") return { inproc: true };
+  if (transport === "unix") return { directory: read("socketDir") };
+  const bind = env[ENV.bind] ?? "127.0.0.1";
+  const wildcard = bind === "0.0.0.0" || bind === "::";
+  return { bind, advertise: env[ENV.advertise] ?? (wildcard ? hostname() : bind) };
 }

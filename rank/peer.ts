@@ -1,5 +1,4 @@
 import type { Deferred } from "../shared/async.ts";
-import { GET_IN_FLIGHT_BYTES_MAX } from "../shared/constants.ts";
 import type { PendingEntry } from "./pending.ts";
 
 /** A get that waits for its reply, one per frame-sized piece. */
@@ -38,10 +37,12 @@ export class Peer {
   /** The peer's main has resolved; its link may close now. */
   saidGoodbye = false;
 
+  readonly #getBytesInFlightMax: number;
   #requests = 0;
 
-  constructor(rank: number) {
+  constructor(rank: number, getBytesInFlightMax: number) {
     this.rank = rank;
+    this.#getBytesInFlightMax = getBytesInFlightMax;
   }
 
   /** Number for the next get, in the INT32 range. */
@@ -52,7 +53,7 @@ export class Peer {
 
   /** Whether a get of so many bytes may be in flight beside those that are; one alone always may. */
   getFits(bytes: number): boolean {
-    return this.getBytesInFlight === 0 || this.getBytesInFlight + bytes <= GET_IN_FLIGHT_BYTES_MAX;
+    return this.getBytesInFlight === 0 || this.getBytesInFlight + bytes <= this.#getBytesInFlightMax;
   }
 
   /** Sends the queued gets that fit now. */
@@ -66,6 +67,10 @@ export class Peer {
   nextSerial(): number {
     this.sent = (this.sent + 1) >>> 0;
     return this.sent;
+  }
+
+  takeBackSerial(): void {
+    this.sent = (this.sent - 1) >>> 0;
   }
 
   /** Takes an acknowledgement and returns the fences that it completes. */

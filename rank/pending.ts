@@ -41,6 +41,11 @@ export class PendingWaits {
     this.#entries.delete(entry);
   }
 
+  /** Drops the timer when nothing is pending any more, so that a rank that has ended is forgotten. */
+  disarm(): void {
+    if (this.#entries.size === 0) this.#arm(Number.POSITIVE_INFINITY);
+  }
+
   /** Rejects everything that is pending, and everything that is added later. */
   end(error: RankwiseError): void {
     this.#ended = error;

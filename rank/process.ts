@@ -1,10 +1,10 @@
-/** The life of one rank process: join, open links, run the program, say goodbye, end. */
+/** The life of a rank: join, open links, run the program, say goodbye, end. A process hosts one rank, or all of them. */
 import { hostname } from "node:os";
 import { deferred, delay, ignore, withDeadline } from "../shared/async.ts";
 import { ORPHAN_MS } from "../shared/constants.ts";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
 import { frameHeader, FrameKind } from "../shared/frame.ts";
-import type { Cause } from "../shared/messages.ts";
+import type { Cause, Settings } from "../shared/messages.ts";
 import { CallBook } from "./collectives/call.ts";
 import { Comm } from "./comm.ts";
 import { Control } from "./control.ts";
@@ -12,8 +12,10 @@ import { Engine } from "./engine.ts";
 import { Faults } from "./faults.ts";
 import { handContext } from "./group.ts";
 import { quiet } from "./issue.ts";
-import { loadProgram } from "./program.ts";
+import { loadProgram, type Main } from "./program.ts";
 import { FrameServer } from "./serve.ts";
+import { InprocNetwork } from "./transport/inproc.ts";
+import type { FrameSink, Transport } from "./transport/transport.ts";
 import { WebSocketTransport } from "./transport/websocket/transport.ts";
 
 /** Everything a rank process is told by its environment. */
@@ -22,14 +24,25 @@ export interface RankProcessOptions {
   readonly token: string;
   readonly job: string;
   readonly epoch: number;
-  readonly rank: number;
+  /** The ranks that this process hosts: one, or with the in-process transport all of them. */
+  readonly ranks: readonly number[];
   readonly nranks: number;
   readonly program: string;
-  readonly listen: { readonly bind: string; readonly advertise: string } | { readonly directory: string };
+  readonly listen:
+    { readonly bind: string; readonly advertise: string } | { readonly directory: string } | { readonly inproc: true };
   readonly joinTimeoutMs: number;
   readonly testFault: string | undefined;
 }
 
+/** How a rank gets its transport: it listens before it joins, and connects when it knows the others. */
+interface Links {
+  readonly address: string;
+  connect(addresses: readonly string[], settings: Settings): Promise<Transport>;
+  /** Everybody has found this rank. */
+  joined(): void;
+}
+
+const endings: Promise<void>[] = [];
 let groupEnded = false;
 
 /** Whether the group of this process has ended, well or not. */
@@ -37,102 +50,173 @@ export function groupHasEnded(): boolean {
   return groupEnded;
 }
 
-/** Runs one rank from its join to its end; resolves with the exit code: 0 after a good run, else 1. */
-export async function runRank(options: RankProcessOptions): Promise<number> {
-  const faults = options.testFault === undefined ? undefined : new Faults(options.testFault, options.rank);
-  const ended = deferred<void>();
-  void ended.promise.then(() => (groupEnded = true));
-  let engine: Engine | undefined;
-  let firstCause: Cause | undefined;
-  let transport: WebSocketTransport | undefined;
-
-  const control = await Control.connect(
-    { ...options, host: hostname() },
-    {
-      abort: (cause) => {
-        firstCause ??= cause;
-        if (engine !== undefined) {
-          control.lastWords(engine.state());
-          engine.end(cause);
-        }
-        ended.resolve();
-      },
-      end: () => {
-        engine?.leave();
-        ended.resolve();
-      },
-      lost: (error) => {
-        firstCause ??= causeOf(options.rank, error);
-        engine?.end(firstCause);
-        ended.resolve();
-        // a program that does not come to its end is ended
-        void delay(ORPHAN_MS).then(() => process.kill(process.pid, "SIGKILL"));
-      },
-    },
-  );
-  const leave = async (): Promise<void> => {
-    engine?.leave();
-    await transport?.close();
-    await withDeadline(control.close(), 500, () => new Error("control")).catch(ignore);
-  };
-
+/** Runs the ranks of this process from their join to their end; resolves with the exit code: 0 after a good run, else 1. */
+export async function runRanks(options: RankProcessOptions): Promise<number> {
+  const network = deferred<InprocNetwork>();
+  const ranks = await Promise.all(options.ranks.map((rank) => HostedRank.connect(options, rank)));
+  void Promise.all(endings).then(() => (groupEnded = true));
+  const open = (engine: Engine, sink: FrameSink): Promise<Links> =>
+    "inproc" in options.listen
+      ? Promise.resolve(inprocLinks(engine, sink, network))
+      : webSocketLinks(options, engine, sink);
+  // every rank has been released before the first one runs, so that the order of a simulation is its seed's alone
+  await Promise.all(ranks.map((rank) => rank.prepare(open)));
+  const mode = ranks[0]?.settings?.mode;
+  let main: Main | undefined;
   try {
-    engine = new Engine({ rank: options.rank, nranks: options.nranks, ...(faults === undefined ? {} : { faults }) });
-    transport = await WebSocketTransport.open(
-      {
-        identity: options,
-        listen: options.listen,
-        joinTimeoutMs: options.joinTimeoutMs,
-        counters: engine.counters,
-      },
-      new FrameServer(engine),
-    );
-    engine.attach(transport, (failure) => {
-      control.failed(failure);
-    });
-    const { addresses, settings } = await control.join(transport.address);
-    engine.waitTimeoutMs = settings.waitTimeoutMs;
-    await transport.connect(addresses);
-    await control.ready();
-    transport.unlink();
-    const main = await loadProgram(options.program, settings.mode);
-    await main(new Comm({ engine, book: new CallBook(engine), settings }, engine.world));
-    await sayGoodbye(engine, control);
-    await ended.promise;
+    if (mode !== undefined) main = await loadProgram(options.program, mode);
   } catch (error) {
-    await reportFailure(engine, control, options.rank, error);
-    await ended.promise;
+    for (const rank of ranks) rank.fail(error);
   }
-  await leave();
-  return firstCause === undefined ? 0 : 1;
+  await Promise.all(ranks.map((rank) => rank.run(main)));
+  const codes = await Promise.all(ranks.map((rank) => rank.leave()));
+  return Math.max(...codes);
 }
 
-/** Everything sent has been applied, and every peer knows that no more will come. */
-async function sayGoodbye(engine: Engine, control: Control): Promise<void> {
-  await quiet(engine, handContext(engine.world, "goodbye"));
-  for (const peer of engine.world.peers()) {
-    engine.post(engine.peer(peer), frameHeader({ kind: FrameKind.Goodbye }));
+/** One rank of this process. */
+class HostedRank {
+  settings: Settings | undefined;
+  readonly #engine: Engine;
+  readonly #control: Control;
+  readonly #ended = deferred<void>();
+  #transport: Transport | undefined;
+  #firstCause: Cause | undefined;
+
+  private constructor(options: RankProcessOptions, rank: number, connect: (rank: HostedRank) => Control) {
+    const faults = options.testFault === undefined ? undefined : new Faults(options.testFault, rank);
+    this.#engine = new Engine({ rank, nranks: options.nranks, ...(faults === undefined ? {} : { faults }) });
+    this.#control = connect(this);
+    this.#engine.onFailure((failure) => {
+      this.#control.failed(failure);
+    });
+    endings.push(this.#ended.promise);
   }
-  control.goodbye(engine.state());
+
+  /** @throws {ERR_COORDINATOR_UNREACHABLE | ERR_UNAUTHORIZED} */
+  static async connect(options: RankProcessOptions, rank: number): Promise<HostedRank> {
+    const open = await Control.connect({ ...options, rank, host: hostname() });
+    return new HostedRank(options, rank, (hosted) =>
+      open({
+        abort: (cause) => {
+          hosted.#abort(cause);
+        },
+        end: () => {
+          hosted.#engine.leave();
+          hosted.#ended.resolve();
+        },
+        lost: (error) => {
+          hosted.#orphaned(error);
+        },
+      }),
+    );
+  }
+
+  /** Joins, opens the links, and is ready; resolves when all ranks are, or when this one has failed. */
+  async prepare(open: (engine: Engine, sink: FrameSink) => Promise<Links>): Promise<void> {
+    try {
+      const links = await open(this.#engine, new FrameServer(this.#engine));
+      const { addresses, settings } = await this.#control.join(links.address);
+      this.#engine.waitTimeoutMs = settings.waitTimeoutMs;
+      this.#transport = await links.connect(addresses, settings);
+      this.#engine.attach(this.#transport);
+      await this.#control.ready();
+      links.joined();
+      this.settings = settings;
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Runs the program to its end, and this rank to the group's. */
+  async run(main: Main | undefined): Promise<void> {
+    const engine = this.#engine;
+    try {
+      if (main !== undefined && this.settings !== undefined) {
+        await main(new Comm({ engine, book: new CallBook(engine), settings: this.settings }, engine.world));
+        await this.#sayGoodbye();
+      }
+    } catch (error) {
+      this.fail(error);
+    }
+    await this.#ended.promise;
+  }
+
+  /** Closes everything; resolves with this rank's exit code. */
+  async leave(): Promise<number> {
+    this.#engine.leave();
+    await this.#transport?.close();
+    await withDeadline(this.#control.close(), CLOSE_MS, () => new Error("the control link does not close")).catch(
+      ignore,
+    );
+    return this.#firstCause === undefined ? 0 : 1;
+  }
+
+  /** An error that left the program, or kept it from starting: the group ends, unless this is only its echo. */
+  fail(thrown: unknown): void {
+    const { rank } = this.#engine;
+    const error =
+      thrown instanceof RankwiseError
+        ? thrown
+        : new RankwiseError("ERR_PROGRAM_THREW", toWireError(thrown).message, { rank }, thrown);
+    this.#engine.fail({ error, call: this.#engine.currentCall(), suspect: null });
+  }
+
+  /** Everything sent has been applied, and every peer knows that no more will come. */
+  async #sayGoodbye(): Promise<void> {
+    const engine = this.#engine;
+    await quiet(engine, handContext(engine.world, "goodbye"));
+    for (const peer of engine.world.peers()) {
+      engine.post(engine.peer(peer), frameHeader({ kind: FrameKind.Goodbye }));
+    }
+    this.#control.goodbye(engine.state());
+  }
+
+  #abort(cause: Cause): void {
+    this.#firstCause ??= cause;
+    this.#control.lastWords(this.#engine.state());
+    this.#engine.end(cause);
+    this.#ended.resolve();
+  }
+
+  #orphaned(error: RankwiseError): void {
+    const { rank } = this.#engine;
+    const { code, message } = error;
+    this.#firstCause ??= { rank, pid: process.pid, host: hostname(), code, message, call: null };
+    this.#engine.end(this.#firstCause);
+    this.#ended.resolve();
+    // a program that does not come to its end is ended
+    void delay(ORPHAN_MS).then(() => process.kill(process.pid, "SIGKILL"));
+  }
 }
 
-/** An error that left the program: the group ends, unless this is only its echo. */
-async function reportFailure(
-  engine: Engine | undefined,
-  control: Control,
-  rank: number,
-  thrown: unknown,
-): Promise<void> {
-  const error =
-    thrown instanceof RankwiseError
-      ? thrown
-      : new RankwiseError("ERR_PROGRAM_THREW", toWireError(thrown).message, { rank }, thrown);
-  const failure = { error, call: engine?.currentCall() ?? null, suspect: null };
-  if (engine === undefined) control.failed(failure);
-  else engine.fail(failure);
-  await Promise.resolve();
+/** Longest time for the control link's closing handshake. */
+const CLOSE_MS = 500;
+
+async function webSocketLinks(options: RankProcessOptions, engine: Engine, sink: FrameSink): Promise<Links> {
+  const { listen, joinTimeoutMs } = options;
+  if ("inproc" in listen) throw new RankwiseError("ERR_INTERNAL", "no sockets for the in-process transport");
+  const identity = { ...options, rank: engine.rank };
+  const transport = await WebSocketTransport.open({ identity, listen, joinTimeoutMs, counters: engine.counters }, sink);
+  return {
+    address: transport.address,
+    connect: async (addresses) => {
+      await transport.connect(addresses);
+      return transport;
+    },
+    joined: () => {
+      transport.unlink();
+    },
+  };
 }
 
-function causeOf(rank: number, error: RankwiseError): Cause {
-  return { rank, pid: process.pid, host: hostname(), code: error.code, message: error.message, call: null };
+/** The network of this process is made by the first rank that learns the seed. */
+function inprocLinks(engine: Engine, sink: FrameSink, network: ReturnType<typeof deferred<InprocNetwork>>): Links {
+  return {
+    address: `inproc:${engine.rank}`,
+    connect: async (_, { nranks, seed }) => {
+      if (engine.rank === 0) network.resolve(new InprocNetwork(nranks, seed));
+      return (await network.promise).attach(engine.rank, sink, engine.counters, engine.limits);
+    },
+    joined: ignore,
+  };
 }

@@ -148,6 +148,7 @@ function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: 
     writeSpans(target, [header], engine.faults?.received(payload) ?? payload, atomic);
     engine.counters.payloadBytesReceived += payload.byteLength;
   }
+  if ((header.flags & FrameFlag.Note) !== 0) engine.group(header.group)?.ledger.note(from, header.seq, header.rows);
   const op = (header.flags & FrameFlag.SignalAdd) === 0 ? NotifyOp.Set : NotifyOp.AtomicAdd;
   signal?.cells?.apply(header.cell, op, header.value, from);
 }

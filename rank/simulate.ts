@@ -12,6 +12,7 @@ import { Engine, type RankFailure } from "./engine.ts";
 import { Faults } from "./faults.ts";
 import { handContext } from "./group.ts";
 import { quiet } from "./issue.ts";
+import type { Limits } from "./limits.ts";
 import { FrameServer } from "./serve.ts";
 import { InprocNetwork } from "./transport/inproc.ts";
 import type { FrameSink, Transport } from "./transport/transport.ts";
@@ -23,6 +24,8 @@ export interface Simulation {
   readonly main: (comm: Comm) => unknown;
   readonly settings?: Partial<JobSettings>;
   readonly waitTimeoutMs?: number;
+  /** Smaller limits than the usual ones. */
+  readonly limits?: Partial<Limits>;
   /** See `faults.ts`. */
   readonly testFault?: string;
   /** Opens a rank's transport; default: the in-process one, with the seed. */
@@ -41,12 +44,21 @@ export interface SimulationResult {
 
 /** Runs a program on every rank; resolves when all have ended. */
 export async function simulate(options: Simulation): Promise<SimulationResult> {
-  const { nranks, seed, main, waitTimeoutMs, testFault, serve = (engine) => new FrameServer(engine) } = options;
+  const {
+    nranks,
+    seed,
+    main,
+    waitTimeoutMs,
+    testFault,
+    limits,
+    serve = (engine: Engine): FrameSink => new FrameServer(engine),
+  } = options;
   const settings: JobSettings = { mode: "hand", platform: "a5sim", args: [], ...options.settings };
   const network = new InprocNetwork(nranks, seed);
   const open =
     options.open ??
-    ((engine: Engine, sink: FrameSink) => Promise.resolve(network.attach(engine.rank, sink, engine.counters)));
+    ((engine: Engine, sink: FrameSink): Promise<Transport> =>
+      Promise.resolve(network.attach(engine.rank, sink, engine.counters, engine.limits)));
   const engines = Array.from({ length: nranks }, (_, rank) => {
     const faults = testFault === undefined ? undefined : new Faults(testFault, rank);
     return new Engine({
@@ -54,6 +66,7 @@ export async function simulate(options: Simulation): Promise<SimulationResult> {
       nranks,
       ...(waitTimeoutMs === undefined ? {} : { waitTimeoutMs }),
       ...(faults === undefined ? {} : { faults }),
+      ...(limits === undefined ? {} : { limits }),
     });
   });
   const states: RankState[] = [];
@@ -70,7 +83,8 @@ export async function simulate(options: Simulation): Promise<SimulationResult> {
   const transports = await Promise.all(engines.map((engine) => open(engine, serve(engine))));
   for (const [rank, engine] of engines.entries()) {
     const transport = transports[rank];
-    if (transport !== undefined) engine.attach(transport, (found) => void fail(rank, found));
+    if (transport !== undefined) engine.attach(transport);
+    engine.onFailure((found) => void fail(rank, found));
   }
   const addresses = transports.map(({ address }) => address);
   await Promise.all(transports.map((transport) => transport.connect(addresses)));

@@ -38,7 +38,7 @@ export const ENV = {
   advertise: "RANKWISE_ADVERTISE",
   /** Private directory for Unix sockets that ranks of one host share. */
   socketDir: "RANKWISE_SOCKET_DIR",
-  /** Whether links use `unix` or `tcp` sockets, as the supervisor has settled it. */
+  /** `unix`, `tcp` or `inproc`, as the supervisor has settled it; with `inproc`, `rank` lists all ranks. */
   transport: "RANKWISE_TRANSPORT",
   joinTimeoutMs: "RANKWISE_JOIN_TIMEOUT_MS",
   /** A fault for sabotage runs and drills; see `rank/faults.ts`. */

@@ -63,6 +63,12 @@ export const INT32_MAX = 2 ** 31 - 1;
 /** Most conditions of one deferred wait, as in PyPTO. */
 export const DEFERRED_CONDITIONS_MAX = 64;
 
+/** What one round of the allreduce mesh moves from each peer. */
+export const MESH_CHUNK_BYTES = 8 * 1024 * 1024;
+
+/** Elements of a tile: what is dealt to one lane at a time, as in PyPTO. */
+export const LANE_TILE_ELEMENTS = 256;
+
 /** Defaults of the deadlines that the command line sets. */
 export const RUN_TIMEOUT_MS = 10 * 60_000;
 export const JOIN_TIMEOUT_MS = 60_000;

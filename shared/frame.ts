@@ -61,6 +61,8 @@ export const FrameFlag = {
   SignalAdd: 2,
   /** The payload is added to the window, element by element, in `dtype`. */
   AtomicAdd: 4,
+  /** `rows` of a notify is a note of its builtin call, e.g. how many rows the sender will put. */
+  Note: 8,
 } as const;
 
 /** The header of a data frame, decoded. */
@@ -163,7 +165,7 @@ export function decodeHeader(frame: Uint8Array): FrameHeader {
     value: view.getInt32(60, true),
   };
   if (header.kind < FrameKind.Welcome || header.kind > FrameKind.Goodbye) throw bad(`kind ${header.kind} is unknown`);
-  if (header.flags > 7) throw bad(`flags ${header.flags} are unknown`);
+  if (header.flags > 15) throw bad(`flags ${header.flags} are unknown`);
   if (!Number.isSafeInteger(header.offset) || header.offset < 0) throw bad(`offset ${header.offset} is no byte offset`);
   const regionBytes = header.rows * header.rowBytes;
   if (regionBytes > FRAME_PAYLOAD_BYTES_MAX) {

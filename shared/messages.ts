@@ -23,11 +23,11 @@ const ranks = v.pipe(v.array(rankIndex), v.maxLength(RANKS_MAX));
 const numbers = v.pipe(v.array(v.number()), v.readonly());
 const dtype = v.custom<DType>(isDType, "no dtype");
 
-/** Where a rank listens: `ws://host:port` or `unix:/path`. */
+/** Where a rank listens: `ws://host:port`, `unix:/path` or `inproc:rank`. */
 const address = v.pipe(
   v.string(),
   v.maxLength(Math.max(300, SOCKET_PATH_BYTES_MAX + 5)),
-  v.regex(/^(wss?:\/\/|unix:)/u),
+  v.regex(/^(wss?:\/\/|unix:|inproc:)/u),
 );
 
 const wireError = v.object({
@@ -52,6 +52,8 @@ const counters = v.object({
   notifies: count,
   waits: count,
   barriers: count,
+  /** Counts of all_to_all_v that lay outside [0, M] and were clamped. */
+  clampedCounts: count,
   payloadBytesSent: count,
   payloadBytesReceived: count,
   framesSent: count,
@@ -251,6 +253,7 @@ export function zeroCounters(): Counters {
     notifies: 0,
     waits: 0,
     barriers: 0,
+    clampedCounts: 0,
     payloadBytesSent: 0,
     payloadBytesReceived: 0,
     framesSent: 0,

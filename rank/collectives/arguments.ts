@@ -1,26 +1,34 @@
 /** Checks of what every builtin is given: its signal, its windows and its tensors. */
+import type { DType } from "../../shared/dtype.ts";
 import { RankwiseError } from "../../shared/errors.ts";
-import { describe, formatShape, sameShape } from "../../shared/shape.ts";
+import { describe, formatShape, sameShape, type Shape } from "../../shared/shape.ts";
 import { checkLive } from "../checks.ts";
 import type { Group } from "../group.ts";
+import { ReduceOp } from "../memory/reduce.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { checkTensor, sharesMemory, type Tensor } from "../memory/tensor.ts";
-import { internalsOf } from "../window.ts";
+import { type Internals, internalsOf } from "../window.ts";
 
-/** A signal [P, S] of the group, S ≥ lanes. */
-export function checkSignal(op: string, group: Group, value: unknown, lanes: number): Allocation {
-  const parts = typeof value === "object" && value !== null ? internalsOf(value) : undefined;
+/** Where an argument stands: which call of which group. */
+export interface Place {
+  readonly op: string;
+  readonly group: Group;
+}
+
+/** A signal [≥ rows, ≥ columns] of the group. */
+export function checkSignal({ op, group }: Place, value: unknown, rows: number, columns: number): Allocation {
+  const parts = partsOf(value);
   if (parts?.allocation.cells === undefined) {
     throw new RankwiseError("ERR_NOT_A_SIGNAL", `${op}: signal must come from comm.signal, got ${describe(value)}`, {
       argument: "signal",
     });
   }
-  const signal = ownedBy(op, "signal", group, parts.group, parts.allocation);
-  const [rows = 0, columns = 0] = signal.shape;
-  if (signal.shape.length !== 2 || rows < group.members.length || columns < lanes) {
+  const signal = ownedBy({ op, group }, "signal", parts);
+  const [height = 0, width = 0] = signal.shape;
+  if (signal.shape.length !== 2 || height < rows || width < columns) {
     throw new RankwiseError(
       "ERR_SHAPE_MISMATCH",
-      `${op}: signal "${signal.name}" ${formatShape(signal.shape)} must be [P, S] with P ≥ ${group.members.length} and S ≥ ${lanes}`,
+      `${op}: signal "${signal.name}" ${formatShape(signal.shape)} must have at least ${formatShape([rows, columns])} cells`,
       { argument: "signal", window: signal.name },
     );
   }
@@ -28,12 +36,12 @@ export function checkSignal(op: string, group: Group, value: unknown, lanes: num
 }
 
 /** A window of the group that is no signal. */
-export function checkWindow(op: string, argument: string, group: Group, value: unknown): Allocation {
-  const parts = typeof value === "object" && value !== null ? internalsOf(value) : undefined;
+export function checkWindow({ op, group }: Place, argument: string, value: unknown): Allocation {
+  const parts = partsOf(value);
   if (parts === undefined) {
     throw new RankwiseError(
       "ERR_NOT_A_WINDOW",
-      `${op}: ${argument} must be a window made by comm.window; peers write into it, and a private tensor is not reachable (got ${describe(value)})`,
+      `${op}: ${argument} must be a window made by comm.window; peers reach it, and a private tensor is not reachable (got ${describe(value)})`,
       { argument },
     );
   }
@@ -44,19 +52,19 @@ export function checkWindow(op: string, argument: string, group: Group, value: u
       { argument },
     );
   }
-  return ownedBy(op, argument, group, parts.group, parts.allocation);
+  return ownedBy({ op, group }, argument, parts);
 }
 
-/** A tensor of the window's dtype and shape that shares no memory with it. */
+/** A tensor of the window's dtype and of one of the shapes, sharing no memory with the window. */
 export function checkSource(
-  op: string,
+  { op }: Place,
   argument: string,
   value: unknown,
   target: Allocation,
   targetName: string,
+  shapes: readonly Shape[],
 ): Tensor {
-  const parts = typeof value === "object" && value !== null ? internalsOf(value) : undefined;
-  const tensor = checkTensor(op, argument, parts?.allocation.local ?? value);
+  const tensor = checkTensor(op, argument, partsOf(value)?.allocation.local ?? value);
   if (sharesMemory(tensor.bytes, target.local.bytes)) {
     throw new RankwiseError(
       "ERR_ALIASED_BUFFERS",
@@ -71,10 +79,10 @@ export function checkSource(
       { argument },
     );
   }
-  if (!sameShape(tensor.shape, target.shape)) {
+  if (!shapes.some((shape) => sameShape(tensor.shape, shape))) {
     throw new RankwiseError(
       "ERR_SHAPE_MISMATCH",
-      `${op}: ${argument} is ${formatShape(tensor.shape)}, ${targetName} "${target.name}" is ${formatShape(target.shape)}`,
+      `${op}: ${argument} is ${formatShape(tensor.shape)}, for ${targetName} "${target.name}" ${formatShape(target.shape)} it must be ${shapes.map(formatShape).join(" or ")}`,
       { argument },
     );
   }
@@ -82,7 +90,7 @@ export function checkSource(
 }
 
 /** A shape whose first dimension is the group's size: one row a rank. */
-export function checkRows(op: string, argument: string, group: Group, allocation: Allocation): void {
+export function checkRows({ op, group }: Place, argument: string, allocation: Allocation): void {
   if (allocation.shape[0] === group.members.length) return;
   throw new RankwiseError(
     "ERR_SHAPE_MISMATCH",
@@ -91,7 +99,27 @@ export function checkRows(op: string, argument: string, group: Group, allocation
   );
 }
 
-function ownedBy(op: string, argument: string, group: Group, owner: Group, allocation: Allocation): Allocation {
+/** @throws {ERR_INVALID_ARGUMENT} */
+export function checkReduceOp({ op }: Place, value: unknown): ReduceOp {
+  const known = Object.values(ReduceOp).find((name) => name === value);
+  if (known !== undefined) return known;
+  throw new RankwiseError(
+    "ERR_INVALID_ARGUMENT",
+    `${op}: op must be one of ${Object.values(ReduceOp).join(", ")}, got ${describe(value)}`,
+    { argument: "op" },
+  );
+}
+
+/** `float32 [4, 64]`, as ranks agree on it. */
+export function describeWindow({ name, dtype, shape }: { name: string; dtype: DType; shape: Shape }): string {
+  return `"${name}" ${dtype} ${formatShape(shape)}`;
+}
+
+function partsOf(value: unknown): Internals | undefined {
+  return typeof value === "object" && value !== null ? internalsOf(value) : undefined;
+}
+
+function ownedBy({ op, group }: Place, argument: string, { group: owner, allocation }: Internals): Allocation {
   checkLive(op, allocation);
   if (owner === group) return allocation;
   throw new RankwiseError(

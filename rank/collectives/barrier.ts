@@ -4,16 +4,17 @@ import type { CallOptions, CollectiveSpec } from "./call.ts";
 
 /** `barrier(signal)`: one credit round. No rank leaves before every rank has entered. */
 export function barrier(group: Group, signal: unknown, options: CallOptions): CollectiveSpec {
-  const own = checkSignal("barrier", group, signal, 1);
+  const own = checkSignal({ op: "barrier", group }, signal, group.members.length, 1);
   return {
     op: "barrier",
     agreement: `signal "${own.name}"`,
     signal: own,
     target: undefined,
+    pushes: false,
     buffers: [],
     options,
-    run: async ({ credits }) => {
-      await credits.round();
+    run: async ({ lane }) => {
+      await lane(0).round();
     },
   };
 }

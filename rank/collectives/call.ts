@@ -43,8 +43,10 @@ export interface CollectiveSpec {
   /** What every rank must agree on beside op, lanes and ready round, as one text. */
   readonly agreement: string;
   readonly signal: Allocation;
-  /** The window that the call pushes into; its reuse decides about the ready round. */
+  /** The window that the call leaves its result in. Its builtin calls are counted. */
   readonly target: Allocation | undefined;
+  /** Whether the call pushes into peers' targets at once, and so begins with a ready round when the window is reused. */
+  readonly pushes: boolean;
   readonly buffers: readonly BufferUse[];
   readonly options: CallOptions;
   run(call: CollectiveCall): Promise<void>;
@@ -54,10 +56,13 @@ export interface CollectiveSpec {
 export interface CollectiveCall {
   readonly engine: Engine;
   readonly group: Group;
-  readonly credits: CreditBarrier;
   /** Whether the call begins with a ready round. */
   readonly ready: boolean;
-  context(round: number, lane?: number): CallContext;
+  /** Number of the call in its group. */
+  readonly seq: number;
+  /** The credits of a lane. */
+  readonly lane: (index: number) => CreditBarrier;
+  readonly context: (round: number, lane: number) => CallContext;
 }
 
 interface InFlight {
@@ -90,9 +95,9 @@ export class CallBook {
     const follows = this.#predecessors(spec.op, spec.options);
     for (const other of this.#inFlight) if (other.signal === spec.signal) this.#add(follows, other);
     this.#refuseConflicts(spec, follows);
-    const ready = spec.target !== undefined && spec.target.builtinCalls > 0;
+    const ready = spec.pushes && spec.target !== undefined && spec.target.builtinCalls > 0;
     if (spec.target !== undefined) spec.target.builtinCalls += 1;
-    const agreement = `${spec.op}(${spec.agreement}${spec.target === undefined ? "" : `, ready round ${ready ? "yes" : "no"}`})`;
+    const agreement = `${spec.op}(${spec.agreement}${spec.pushes ? `, ready round ${ready ? "yes" : "no"}` : ""})`;
     const before = [...follows].map((call) => call.done);
     const task = this.#run(group, spec, agreement, ready && this.#engine.faults?.skipReady !== true, before);
     return this.#record(task, { label: spec.op, signal: spec.signal, buffers: spec.buffers, follows });
@@ -131,7 +136,7 @@ export class CallBook {
       throw error;
     }
     const { seq } = entered;
-    const context = (round: number, lane = 0): CallContext => ({
+    const context = (round: number, lane: number): CallContext => ({
       label: `${spec.op} #${seq}`,
       group,
       seq,
@@ -141,11 +146,19 @@ export class CallBook {
     });
     const execute = async (): Promise<void> => {
       if (before.length > 0) await Promise.all(before);
-      const credits = new CreditBarrier(engine, group, spec.signal, context);
+      const lanes = new Map<number, CreditBarrier>();
+      const lane = (index: number): CreditBarrier => {
+        let credits = lanes.get(index);
+        if (credits === undefined) {
+          credits = new CreditBarrier(engine, group, spec.signal, index, (round) => context(round, index));
+          lanes.set(index, credits);
+        }
+        return credits;
+      };
       spec.signal.cells?.enterBuiltin();
       try {
-        await spec.run({ engine, group, credits, ready, context });
-        credits.settle();
+        await spec.run({ engine, group, ready, seq, lane, context });
+        for (const credits of lanes.values()) credits.settle();
         group.ledger.leave(entered);
       } finally {
         spec.signal.cells?.leaveBuiltin();

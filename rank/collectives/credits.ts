@@ -5,45 +5,47 @@
  * own cell [source, lane]. At the end the call subtracts, by a notify to itself, what it has received. No state
  * outlives a call. `Ge` and never `Eq`: a fast peer may already have added a credit of its next call.
  */
-import type { RankwiseError } from "../../shared/errors.ts";
 import { ignore } from "../../shared/async.ts";
+import type { RankwiseError } from "../../shared/errors.ts";
 import type { Engine } from "../engine.ts";
 import type { CallContext, Group } from "../group.ts";
 import { type CellChange, notify, wait } from "../issue.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { NotifyOp, WaitCmp } from "../primitives.ts";
 
+/** The credits of one lane of one call. */
 export class CreditBarrier {
   readonly #engine: Engine;
   readonly #group: Group;
   readonly #signal: Allocation;
-  readonly #context: (round: number, lane?: number) => CallContext;
+  readonly #lane: number;
+  readonly #context: (round: number) => CallContext;
   /** Rounds completed or under way. */
   #round = 0;
 
-  constructor(
-    engine: Engine,
-    group: Group,
-    signal: Allocation,
-    context: (round: number, lane?: number) => CallContext,
-  ) {
+  constructor(engine: Engine, group: Group, signal: Allocation, lane: number, context: (round: number) => CallContext) {
     this.#engine = engine;
     this.#group = group;
     this.#signal = signal;
+    this.#lane = lane;
     this.#context = context;
   }
 
-  /** One whole round: a credit to every peer, then everybody's credit here. */
-  async round(): Promise<void> {
+  /** One whole round: a credit to every peer, then everybody's credit here. `note` goes along with the credit. */
+  async round(note?: (peer: number) => number): Promise<void> {
     const ctx = this.begin();
-    for (const peer of this.#group.peers()) notify(this.#engine, ctx, peer, this.credit()).catch(ignore);
+    for (const peer of this.#group.peers()) {
+      const change = note === undefined ? this.credit() : { ...this.credit(), note: note(peer) };
+      notify(this.#engine, ctx, peer, change).catch(ignore);
+    }
     await this.arrived(ctx);
   }
 
   /** Opens a round whose credits the caller sends along with its puts. */
   begin(): CallContext {
     this.#round += 1;
-    this.#engine.counters.barriers += 1;
+    // a round is one round of the call, however many lanes take part in it
+    if (this.#lane === 0) this.#engine.counters.barriers += 1;
     return this.#context(this.#round);
   }
 
@@ -54,37 +56,42 @@ export class CreditBarrier {
 
   /** Waits for every peer's credit of the current round. */
   async arrived(ctx: CallContext): Promise<void> {
-    const onExpired = (error: RankwiseError): void => {
-      this.#engine.fail({ error, call: ctx.label, suspect: null });
-    };
     await Promise.all(
-      this.#group
-        .peers()
-        .map((source) =>
-          wait(
-            this.#engine,
-            ctx,
-            this.#signal,
-            { cell: this.#cell(source), compare: WaitCmp.Ge, expected: this.#round },
-            this.#engine.waitTimeoutMs,
-            onExpired,
-          ),
-        ),
+      this.#group.peers().map((source) => waitCredit(this.#engine, ctx, this.#signal, this.#cell(source), this.#round)),
     );
   }
 
-  /** Takes back the credits that this call has received: the epilogue. */
+  /** Takes back the credits that this lane has received: the epilogue. */
   settle(): void {
     if (this.#round === 0) return;
     const ctx = this.#context(this.#round);
     for (const source of this.#group.peers()) {
-      const change = { signal: this.#signal, cell: this.#cell(source), op: NotifyOp.AtomicAdd, value: -this.#round };
-      notify(this.#engine, ctx, this.#group.rank, change).catch(ignore);
+      takeCredits(this.#engine, ctx, this.#signal, this.#cell(source), this.#round);
     }
   }
 
-  /** Cell [source, lane 0] of a signal [P, S]. */
+  /** Cell [source, lane] of a signal [P, S]. */
   #cell(source: number): number {
-    return source * (this.#signal.shape[1] ?? 1);
+    return source * (this.#signal.shape[1] ?? 1) + this.#lane;
   }
+}
+
+/** Waits for a cell to hold so many credits; a timeout in a builtin ends the group. */
+export function waitCredit(
+  engine: Engine,
+  ctx: CallContext,
+  signal: Allocation,
+  cell: number,
+  credits: number,
+): Promise<number> {
+  const condition = { cell, compare: WaitCmp.Ge, expected: credits };
+  return wait(engine, ctx, signal, condition, engine.waitTimeoutMs, (error: RankwiseError) => {
+    engine.fail({ error, call: ctx.label, suspect: null });
+  });
+}
+
+/** Subtracts credits from an own cell in one AtomicAdd. */
+export function takeCredits(engine: Engine, ctx: CallContext, signal: Allocation, cell: number, credits: number): void {
+  const change = { signal, cell, op: NotifyOp.AtomicAdd, value: -credits };
+  notify(engine, ctx, ctx.group.rank, change).catch(ignore);
 }

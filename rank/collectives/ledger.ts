@@ -26,6 +26,8 @@ export class CallLedger {
   #lastSeq = 0;
   readonly #calls = new Map<number, LedgerCall>();
   readonly #active = new Set<LedgerCall>();
+  /** Notes that came with credits: seq → peer → value. */
+  readonly #notes = new Map<number, Map<number, number>>();
   /** What peers have announced of calls that this rank has not entered: seq → peer → fingerprint. */
   readonly #early = new Map<number, Map<number, number>>();
 
@@ -44,6 +46,19 @@ export class CallLedger {
 
   leave(call: LedgerCall): void {
     this.#active.delete(call);
+    this.#notes.delete(call.seq);
+  }
+
+  /** Keeps the note that came with a peer's credit, before the credit itself can be seen. */
+  note(peer: number, seq: number, value: number): void {
+    let notes = this.#notes.get(seq);
+    if (notes === undefined) this.#notes.set(seq, (notes = new Map<number, number>()));
+    notes.set(peer, value);
+  }
+
+  /** The note of a peer (world rank) for a call, or undefined. */
+  noteOf(peer: number, seq: number): number | undefined {
+    return this.#notes.get(seq)?.get(peer);
   }
 
   /** Takes note of a frame of a peer's call. @throws {ERR_MISMATCH | ERR_LIMIT} */

@@ -6,11 +6,12 @@
  * so a seed that fails fails again.
  */
 import { deferred } from "../../shared/async.ts";
-import { FRAME_HEADER_BYTES, LINK_QUEUE_FRAMES_MAX, SNAPSHOT_BYTES_MAX } from "../../shared/constants.ts";
+import { FRAME_HEADER_BYTES, SNAPSHOT_BYTES_MAX } from "../../shared/constants.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { decodeHeader, encodeHeader, type FrameHeader } from "../../shared/frame.ts";
 import type { Counters } from "../../shared/messages.ts";
 import { Random } from "../../shared/random.ts";
+import { defaultLimits, type Limits } from "../limits.ts";
 import type { FrameSink, Transport } from "./transport.ts";
 
 interface QueuedFrame {
@@ -51,12 +52,15 @@ export class InprocNetwork {
   }
 
   /** The transport of one rank. */
-  attach(rank: number, sink: FrameSink, counters: Counters): Transport {
+  attach(rank: number, sink: FrameSink, counters: Counters, limits: Limits = defaultLimits): Transport {
     this.#sinks.set(rank, sink);
     return {
       address: `inproc:${rank}`,
       connect: () => Promise.resolve(),
-      send: (peer, header, payload, exempt) => this.#send(rank, peer, header, payload, exempt, counters),
+      send: (peer, header, payload, exempt) => {
+        const taken = exempt ? Number.POSITIVE_INFINITY : limits.linkQueueFrames;
+        return this.#send(rank, peer, header, payload, taken, counters);
+      },
       close: () => Promise.resolve(),
     };
   }
@@ -66,15 +70,17 @@ export class InprocNetwork {
     to: number,
     header: FrameHeader,
     payload: Uint8Array | undefined,
-    exempt: boolean,
+    framesMax: number,
     counters: Counters,
   ): Promise<void> | undefined {
     const link = this.#links[from * this.nranks + to];
     if (link === undefined) throw new RankwiseError("ERR_INTERNAL", `no link from rank ${from} to rank ${to}`);
-    if (!exempt && link.queue.length >= LINK_QUEUE_FRAMES_MAX) {
-      throw new RankwiseError("ERR_QUEUE_FULL", `link to rank ${to}: LINK_QUEUE_FRAMES_MAX frames wait already`, {
-        peer: to,
-      });
+    if (link.queue.length >= framesMax) {
+      throw new RankwiseError(
+        "ERR_QUEUE_FULL",
+        `link to rank ${to}: LINK_QUEUE_FRAMES_MAX ${framesMax} frames wait already; await puts and notifies`,
+        { peer: to },
+      );
     }
     const bytes = new Uint8Array(FRAME_HEADER_BYTES);
     encodeHeader(header, new DataView(bytes.buffer), 0);

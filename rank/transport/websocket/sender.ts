@@ -1,9 +1,10 @@
 import type { Duplex } from "node:stream";
 import { deferred } from "../../../shared/async.ts";
-import { LINK_QUEUE_BYTES_MAX, LINK_QUEUE_FRAMES_MAX, SNAPSHOT_BYTES_MAX } from "../../../shared/constants.ts";
+import { SNAPSHOT_BYTES_MAX } from "../../../shared/constants.ts";
 import { RankwiseError } from "../../../shared/errors.ts";
 import type { FrameHeader } from "../../../shared/frame.ts";
 import type { Counters } from "../../../shared/messages.ts";
+import type { Limits } from "../../limits.ts";
 import { frameHead } from "./wire.ts";
 
 interface QueuedFrame {
@@ -22,28 +23,30 @@ export class LinkSender {
   readonly #socket: Duplex;
   readonly #peer: number;
   readonly #counters: Counters;
+  readonly #limits: Limits;
   readonly #queue: QueuedFrame[] = [];
 
-  constructor(socket: Duplex, peer: number, counters: Counters) {
+  constructor(socket: Duplex, peer: number, counters: Counters, limits: Limits) {
     this.#socket = socket;
     this.#peer = peer;
     this.#counters = counters;
+    this.#limits = limits;
   }
 
   /** See `Transport.send`. */
   send(header: FrameHeader, payload: Uint8Array | undefined, exempt: boolean): Promise<void> | undefined {
     const bytes = payload?.byteLength ?? 0;
     const small = bytes <= SNAPSHOT_BYTES_MAX;
-    if (!exempt && this.#queue.length >= LINK_QUEUE_FRAMES_MAX) {
+    if (!exempt && this.#queue.length >= this.#limits.linkQueueFrames) {
       throw new RankwiseError(
         "ERR_QUEUE_FULL",
-        `link to rank ${this.#peer}: LINK_QUEUE_FRAMES_MAX ${LINK_QUEUE_FRAMES_MAX} frames wait already; await puts and notifies`,
+        `link to rank ${this.#peer}: LINK_QUEUE_FRAMES_MAX ${this.#limits.linkQueueFrames} frames wait already; await puts and notifies`,
         { peer: this.#peer },
       );
     }
     const head = frameHead(header, bytes, small ? payload : undefined);
     const rest = small ? undefined : payload;
-    const room = this.#queue.length === 0 && this.#socket.writableLength <= LINK_QUEUE_BYTES_MAX;
+    const room = this.#queue.length === 0 && this.#socket.writableLength <= this.#limits.linkQueueBytes;
     if (room && rest === undefined) {
       this.#write(head, rest, this.#pump);
       return undefined;
@@ -80,7 +83,7 @@ export class LinkSender {
   }
 
   readonly #pump = (): void => {
-    while (this.#socket.writableLength <= LINK_QUEUE_BYTES_MAX) {
+    while (this.#socket.writableLength <= this.#limits.linkQueueBytes) {
       const next = this.#queue.shift();
       if (next === undefined) return;
       this.#write(next.head, next.rest, next.written);

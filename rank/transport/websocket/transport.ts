@@ -6,6 +6,7 @@ import { RankwiseError } from "../../../shared/errors.ts";
 import { fingerprint, type FrameHeader, frameHeader, FrameKind } from "../../../shared/frame.ts";
 import type { Counters } from "../../../shared/messages.ts";
 import type { WebSocket } from "ws";
+import { defaultLimits, type Limits } from "../../limits.ts";
 import type { FrameSink, Transport } from "../transport.ts";
 import { type LinkIdentity, type ListenAt, Listener } from "./listener.ts";
 import { dial } from "./receiver.ts";
@@ -18,6 +19,7 @@ export interface WebSocketOptions {
   readonly listen: { readonly bind: string; readonly advertise: string } | { readonly directory: string };
   readonly joinTimeoutMs: number;
   readonly counters: Counters;
+  readonly limits?: Limits;
 }
 
 export class WebSocketTransport implements Transport {
@@ -50,7 +52,7 @@ export class WebSocketTransport implements Transport {
             new RankwiseError("ERR_PEER_LOST", `the link to rank ${rank} closed without a goodbye`, { peer: rank }),
           );
         });
-        const sender = new LinkSender(socket, rank, options.counters);
+        const sender = new LinkSender(socket, rank, options.counters, options.limits ?? defaultLimits);
         // the welcome is the link's own, outside of the serials
         void sender.send(frameHeader({ kind: FrameKind.Welcome }), undefined, true);
         this.#senders.set(rank, sender);

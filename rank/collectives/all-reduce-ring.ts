@@ -1,0 +1,101 @@
+import { elementBytes } from "../../shared/dtype.ts";
+import { RankwiseError } from "../../shared/errors.ts";
+import type { Span } from "../../shared/shape.ts";
+import type { Group } from "../group.ts";
+import { get, notify } from "../issue.ts";
+import { ignore } from "../../shared/async.ts";
+import { reduceInto, ReduceOp } from "../memory/reduce.ts";
+import type { Allocation } from "../memory/registry.ts";
+import { NotifyOp } from "../primitives.ts";
+import type { AllReduceOptions } from "./all-reduce.ts";
+import { checkReduceOp, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
+import type { CollectiveCall, CollectiveSpec } from "./call.ts";
+import { takeCredits, waitCredit } from "./credits.ts";
+import { fetch, rowSpans } from "./rows.ts";
+
+/**
+ * allreduce, ring: P balanced segments go round, P − 1 steps to reduce them and P − 1 to hand out the results.
+ *
+ * In each step a rank reads one segment from its left neighbour, which has said in cell [step, left] of the signal
+ * that it is ready; the last row of the signal serves one full barrier, after which nobody reads any more. Segment k
+ * is added up from rank k on, rightwards; float16 and bfloat16 partial sums are rounded at each step, since they cross
+ * the wire. Received per rank: the segments read, 2 (P − 1) / P · N for balanced ones.
+ *
+ * No step can overwrite what is still to be read: a rank gets the final value of a segment only after its right
+ * neighbour has read the partial one, because the sum went through that neighbour.
+ */
+export function allReduceRing(group: Group, data: unknown, signal: unknown, options: AllReduceOptions): CollectiveSpec {
+  const place = { op: "allreduce", group };
+  const ranks = group.members.length;
+  const target = checkWindow(place, "data", data);
+  const own = checkSignal(place, signal, 2 * (ranks - 1) + 1, ranks);
+  const op = checkReduceOp(place, options.op ?? ReduceOp.Sum);
+  if (options.coreNum !== undefined && options.coreNum !== 1) {
+    throw new RankwiseError("ERR_INVALID_ARGUMENT", "allreduce: the ring has one lane; coreNum is for algo mesh", {
+      argument: "coreNum",
+    });
+  }
+  return {
+    op: "allreduce",
+    agreement: `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo ring`,
+    signal: own,
+    target,
+    pushes: false,
+    buffers: [{ name: "data", bytes: target.local.bytes, writes: true }],
+    options,
+    run: async (call) => {
+      if (ranks > 1) await runRing(call, target, own, op);
+      call.engine.counters.barriers += 1;
+    },
+  };
+}
+
+async function runRing(call: CollectiveCall, target: Allocation, signal: Allocation, op: ReduceOp): Promise<void> {
+  const { engine, group, context } = call;
+  const { rank } = group;
+  const ranks = group.members.length;
+  const left = (rank + ranks - 1) % ranks;
+  const right = (rank + 1) % ranks;
+  const { bytes } = target.local;
+  const width = signal.shape[1] ?? 1;
+  const cell = (step: number, source: number): number => step * width + source;
+  const give = (step: number, peer: number): void => {
+    const change = { signal, cell: cell(step, rank), op: NotifyOp.AtomicAdd, value: 1 };
+    notify(engine, context(step + 1, 0), peer, change).catch(ignore);
+  };
+  const steps = ranks - 1;
+  for (let step = 0; step < 2 * steps; step++) {
+    const ctx = context(step + 1, 0);
+    give(step, right);
+    await waitCredit(engine, ctx, signal, cell(step, left), 1);
+    takeCredits(engine, ctx, signal, cell(step, left), 1);
+    const reducing = step < steps;
+    const segment = segmentSpan(target, ranks, modulo(reducing ? rank - step - 1 : rank - (step - steps), ranks));
+    if (reducing) {
+      const partial = await fetch(engine, ctx, left, target, segment);
+      const [own] = segment;
+      if (own === undefined) continue;
+      const mine = bytes.subarray(own.offset, own.offset + own.rowBytes);
+      reduceInto(target.dtype, op, mine, [partial, mine]);
+    } else {
+      await get(engine, ctx, left, target, segment, { bytes, spans: segment });
+    }
+  }
+  const ctx = context(2 * steps + 1, 0);
+  for (const peer of group.peers()) give(2 * steps, peer);
+  await Promise.all(group.peers().map((peer) => waitCredit(engine, ctx, signal, cell(2 * steps, peer), 1)));
+  for (const peer of group.peers()) takeCredits(engine, ctx, signal, cell(2 * steps, peer), 1);
+}
+
+/** Segment i of P: elements [⌊i·n/P⌋, ⌊(i+1)·n/P⌋), perhaps none. */
+function segmentSpan({ dtype, local }: Allocation, ranks: number, index: number): Span[] {
+  const size = elementBytes(dtype);
+  const elements = local.bytes.byteLength / size;
+  const start = Math.floor((index * elements) / ranks);
+  const end = Math.floor(((index + 1) * elements) / ranks);
+  return rowSpans((end - start) * size, 0).map((span) => ({ ...span, offset: start * size }));
+}
+
+function modulo(value: number, by: number): number {
+  return ((value % by) + by) % by;
+}

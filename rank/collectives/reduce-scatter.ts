@@ -1,0 +1,50 @@
+import type { Group } from "../group.ts";
+import { reduceInto, ReduceOp } from "../memory/reduce.ts";
+import { checkReduceOp, checkRows, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
+import type { CallOptions, CollectiveSpec } from "./call.ts";
+import { fetch, rowBytesOf, rowSpans } from "./rows.ts";
+
+/** Options of the reductions. */
+export interface ReduceOptions extends CallOptions {
+  /** Default `ReduceOp.Sum`. */
+  readonly op?: ReduceOp;
+}
+
+/**
+ * `reduce_scatter(data [P, …], signal, { op })`, in place: row `rank` of this rank's `data` becomes the reduction of
+ * everybody's row `rank`. The other rows keep what they held.
+ *
+ * Pulled. Rounds: staged, read. Operands are taken in the order of ranks. Received per rank: (P − 1) / P of the window.
+ */
+export function reduceScatter(group: Group, data: unknown, signal: unknown, options: ReduceOptions): CollectiveSpec {
+  const place = { op: "reduce_scatter", group };
+  const target = checkWindow(place, "data", data);
+  checkRows(place, "data", target);
+  const own = checkSignal(place, signal, group.members.length, 1);
+  const op = checkReduceOp(place, options.op ?? ReduceOp.Sum);
+  const rowBytes = rowBytesOf(target);
+  return {
+    op: "reduce_scatter",
+    agreement: `data ${describeWindow(target)}, signal "${own.name}", op ${op}`,
+    signal: own,
+    target,
+    pushes: false,
+    buffers: [{ name: "data", bytes: target.local.bytes, writes: true }],
+    options,
+    run: async ({ engine, lane, context }) => {
+      const credits = lane(0);
+      await credits.round();
+      const { rank } = group;
+      const mine = target.local.bytes.subarray(rank * rowBytes, (rank + 1) * rowBytes);
+      const rows = await Promise.all(
+        group.members.map((_, source) =>
+          source === rank
+            ? Promise.resolve(mine)
+            : fetch(engine, context(1, 0), source, target, rowSpans(rowBytes, rank)),
+        ),
+      );
+      reduceInto(target.dtype, op, mine, rows);
+      await credits.round();
+    },
+  };
+}

@@ -1,0 +1,233 @@
+/**
+ * The table of collectives: one row each. `rankwise check`, the documentation and the cost tests read it; a new
+ * collective is one file beside this one, and one row here.
+ */
+import { LANE_TILE_ELEMENTS, MESH_CHUNK_BYTES } from "../../shared/constants.ts";
+import { type DType, elementBytes } from "../../shared/dtype.ts";
+import type { Comm } from "../comm.ts";
+import { type ReduceOp } from "../memory/reduce.ts";
+import type { Tensor } from "../memory/tensor.ts";
+import type { Signal, Window } from "../window.ts";
+import { nameValue, operandValue, wrapped } from "./values.ts";
+
+/** One way to run a collective: a dtype, a length and, for reductions, an op. */
+export interface Cell {
+  readonly dtype: DType;
+  /** Elements of one rank's chunk (of the whole buffer for broadcast and allreduce). */
+  readonly length: number;
+  readonly op: ReduceOp;
+  readonly nranks: number;
+}
+
+/** The buffers of one conformance run. */
+export interface Buffers {
+  readonly input: Tensor;
+  readonly data: Window;
+  readonly signal: Signal;
+  readonly round: number;
+}
+
+/** Cost of one builtin call for one rank. */
+export interface Cost {
+  /** Payload received from other ranks, in bytes. */
+  readonly receivedBytes: number;
+  /** Barrier rounds with a fresh target; a reused one adds a ready round where `reuseAddsReady`. */
+  readonly rounds: number;
+}
+
+/** One collective, or one algorithm of it. */
+export interface CollectiveRow {
+  /** `all_to_all`, or `allreduce:ring`. */
+  readonly name: string;
+  readonly arguments: string;
+  readonly result: string;
+  readonly reduces: boolean;
+  /** Whether a window that was a builtin's target before costs a ready round. */
+  readonly reuseAddsReady: boolean;
+  /** Shape of the window. */
+  readonly dataShape: (cell: Cell) => number[];
+  /** Shape of the private input; the same as the window's where the collective works in place. */
+  readonly inputShape: (cell: Cell) => number[];
+  readonly signalShape: (cell: Cell) => number[];
+  /** Input element on a rank; what is in place is copied into the window first. */
+  readonly input: (cell: Cell, rank: number, element: number, round: number) => number;
+  readonly inPlace: boolean;
+  /** Element of the window on a rank after the call, or undefined where the collective leaves it open. */
+  readonly golden: (cell: Cell, rank: number, element: number, round: number) => number | undefined;
+  readonly cost: (cell: Cell, rank: number) => Cost;
+  readonly builtin: (comm: Comm, buffers: Buffers, cell: Cell) => Promise<void>;
+}
+
+const combine: Readonly<Record<ReduceOp, (a: number, b: number) => number>> = {
+  sum: (a, b) => a + b,
+  max: (a, b) => Math.max(a, b),
+  min: (a, b) => Math.min(a, b),
+  prod: (a, b) => a * b,
+};
+
+/** The reduction of everybody's operand, as the dtype holds it. */
+function reduced({ nranks, op, dtype }: Cell, element: number, round: number): number {
+  const operands = Array.from({ length: nranks }, (_, source) =>
+    wrapped(dtype, operandValue(op, source, element, round)),
+  );
+  return operands.reduce((sum, operand) => wrapped(dtype, combine[op](sum, operand)));
+}
+
+const bytesOf = ({ dtype }: Cell, elements: number): number => elements * elementBytes(dtype);
+const rootOf = ({ nranks }: Cell, round: number): number => (round + 1) % nranks;
+
+/** Segment i of `parts` balanced ones. */
+function segment(elements: number, parts: number, index: number): number {
+  return Math.floor(((index + 1) * elements) / parts) - Math.floor((index * elements) / parts);
+}
+
+const perRank = ({ nranks, length }: Cell): number[] => [nranks, length];
+const whole = ({ length }: Cell): number[] => [length];
+const credits = ({ nranks }: Cell): number[] => [nranks, 1];
+
+/** Every collective with data, in the order of the documentation. (`barrier` moves none.) */
+export const collectives: readonly CollectiveRow[] = [
+  {
+    name: "broadcast",
+    arguments: "data, signal, root",
+    result: "every rank holds root's data",
+    reduces: false,
+    reuseAddsReady: false,
+    dataShape: whole,
+    inputShape: whole,
+    signalShape: credits,
+    input: ({ dtype }, rank, element, round) => nameValue(dtype, rank, 0, element, round),
+    inPlace: true,
+    golden: (cell, _rank, element, round) => nameValue(cell.dtype, rootOf(cell, round), 0, element, round),
+    cost: (cell, rank) => ({ receivedBytes: rank === rootOf(cell, 0) ? 0 : bytesOf(cell, cell.length), rounds: 2 }),
+    builtin: (comm, { data, signal, round }, cell) => comm.broadcast(data, signal, { root: rootOf(cell, round) }),
+  },
+  {
+    name: "allgather",
+    arguments: "x, data [P, …], signal",
+    result: "row s holds rank s's chunk",
+    reduces: false,
+    reuseAddsReady: true,
+    dataShape: perRank,
+    inputShape: ({ length }) => [1, length],
+    signalShape: credits,
+    input: ({ dtype }, rank, element, round) => nameValue(dtype, rank, 0, element, round),
+    inPlace: false,
+    golden: ({ dtype, length }, _rank, element, round) =>
+      nameValue(dtype, Math.floor(element / length), 0, element % length, round),
+    cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
+    builtin: (comm, { input, data, signal }) => comm.allGather(input, data, signal),
+  },
+  {
+    name: "reduce_scatter",
+    arguments: "data [P, …] in place, signal, op",
+    result: "row rank holds the reduced chunk",
+    reduces: true,
+    reuseAddsReady: false,
+    dataShape: perRank,
+    inputShape: perRank,
+    signalShape: credits,
+    input: ({ op }, rank, element, round) => operandValue(op, rank, element, round),
+    inPlace: true,
+    golden: (cell, rank, element, round) =>
+      Math.floor(element / cell.length) === rank ? reduced(cell, element, round) : undefined,
+    cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 2 }),
+    builtin: (comm, { data, signal }, { op }) => comm.reduceScatter(data, signal, { op }),
+  },
+  ...(["mesh", "ring"] as const).map((algo): CollectiveRow => ({
+    name: `allreduce:${algo}`,
+    arguments:
+      algo === "mesh" ? "data in place, signal [P, S], op, coreNum" : "data in place, signal [2(P−1)+1, P], op",
+    result: "the same reduction, bit for bit, on every rank",
+    reduces: true,
+    reuseAddsReady: false,
+    dataShape: whole,
+    inputShape: whole,
+    signalShape: ({ nranks }) => (algo === "mesh" ? [nranks, 2] : [2 * (nranks - 1) + 1, nranks]),
+    input: ({ op }, rank, element, round) => operandValue(op, rank, element, round),
+    inPlace: true,
+    golden: (cell, _rank, element, round) => reduced(cell, element, round),
+    cost: (cell, rank) => (algo === "mesh" ? meshCost(cell) : ringCost(cell, rank)),
+    builtin: (comm, { data, signal, round }, { op }) =>
+      comm.allReduce(data, signal, { op, algo, ...(algo === "mesh" ? { coreNum: 1 + (round % 2) } : {}) }),
+  })),
+  {
+    name: "all_to_all",
+    arguments: "x [P, …], data [P, …], signal",
+    result: "row s holds the chunk that rank s meant for this rank",
+    reduces: false,
+    reuseAddsReady: true,
+    dataShape: perRank,
+    inputShape: perRank,
+    signalShape: credits,
+    input: ({ dtype, length }, rank, element, round) =>
+      nameValue(dtype, rank, Math.floor(element / length), element % length, round),
+    inPlace: false,
+    golden: ({ dtype, length }, rank, element, round) =>
+      nameValue(dtype, Math.floor(element / length), rank, element % length, round),
+    cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
+    builtin: (comm, { input, data, signal }) => comm.allToAll(input, data, signal),
+  },
+  {
+    name: "all_to_all_v",
+    arguments: "input [P·M, H], target [P·M, H], signal, sendCounts, recvCounts, coreNum",
+    result: "the first recvCounts[s] rows of partition s come from rank s; tails keep what they held",
+    reduces: false,
+    reuseAddsReady: false,
+    dataShape: ({ nranks, length }) => [nranks * ROWS, length],
+    inputShape: ({ nranks, length }) => [nranks * ROWS, length],
+    signalShape: ({ nranks }) => [nranks, 2 * nranks],
+    input: ({ dtype, length }, rank, element, round) =>
+      nameValue(dtype, rank, Math.floor(element / length), element % length, round),
+    inPlace: false,
+    golden: (cell, rank, element, round) => {
+      const row = Math.floor(element / cell.length);
+      const source = Math.floor(row / ROWS);
+      if (row % ROWS >= rowCount(source, rank)) return undefined;
+      return nameValue(cell.dtype, source, rank * ROWS + (row % ROWS), element % cell.length, round);
+    },
+    cost: (cell, rank) => {
+      let rows = 0;
+      for (let source = 0; source < cell.nranks; source++) if (source !== rank) rows += rowCount(source, rank);
+      return { receivedBytes: bytesOf(cell, rows * cell.length), rounds: 2 };
+    },
+    builtin: async (comm, { input, data, signal, round }, { nranks }) => {
+      const sendCounts = comm.tensor("int32", [nranks]);
+      const recvCounts = comm.tensor("int32", [nranks]);
+      for (let peer = 0; peer < nranks; peer++) sendCounts.array[peer] = rowCount(comm.rank, peer);
+      const coreNum = 1 + (round % 2) * (2 * nranks - 1);
+      await comm.allToAllV(input, data, signal, { sendCounts, recvCounts, coreNum });
+      await comm.check(recvCounts, (source) => rowCount(source, comm.rank));
+    },
+  },
+];
+
+/** Rows of a partition in conformance runs of all_to_all_v. */
+const ROWS = 4;
+
+/** Rows that one rank sends another there: none, some or all. */
+function rowCount(source: number, destination: number): number {
+  return (source * 2 + destination * 3) % (ROWS + 1);
+}
+
+function meshCost(cell: Cell): Cost {
+  const bytes = bytesOf(cell, cell.length);
+  return { receivedBytes: (cell.nranks - 1) * bytes, rounds: 1 + Math.ceil(bytes / MESH_CHUNK_BYTES) };
+}
+
+/** What a rank reads in its 2 (P − 1) steps: every segment twice, but two of them once. */
+function ringCost(cell: Cell, rank: number): Cost {
+  const { nranks, length } = cell;
+  let elements = 0;
+  for (let step = 0; step < nranks - 1; step++) {
+    elements += segment(length, nranks, (rank - step - 1 + 2 * nranks) % nranks);
+    elements += segment(length, nranks, (rank - step + 2 * nranks) % nranks);
+  }
+  return { receivedBytes: bytesOf(cell, elements), rounds: 1 };
+}
+
+/** Lengths that conformance covers: none, few, around the number of ranks and around a tile. */
+export function conformanceLengths(nranks: number): number[] {
+  const tile = LANE_TILE_ELEMENTS;
+  return [...new Set([0, 1, nranks - 1, nranks, nranks + 1, tile - 1, tile, tile + 1, 65_537])].sort((a, b) => a - b);
+}
