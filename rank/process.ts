@@ -101,6 +101,8 @@ class HostedRank {
           hosted.#abort(cause);
         },
         end: () => {
+          // peers that went on after this rank's goodbye have been served, and that counts
+          hosted.#control.lastWords(hosted.#engine.state());
           hosted.#engine.leave();
           hosted.#ended.resolve();
         },

@@ -3,29 +3,19 @@
  * collective is one file beside this one, and one row here.
  */
 import { LANE_TILE_ELEMENTS, MESH_CHUNK_BYTES } from "../../shared/constants.ts";
-import { type DType, elementBytes } from "../../shared/dtype.ts";
+import { elementBytes } from "../../shared/dtype.ts";
 import type { Comm } from "../comm.ts";
 import { type ReduceOp } from "../memory/reduce.ts";
-import type { Tensor } from "../memory/tensor.ts";
-import type { Signal, Window } from "../window.ts";
-import { nameValue, operandValue, wrapped } from "./values.ts";
-
-/** One way to run a collective: a dtype, a length and, for reductions, an op. */
-export interface Cell {
-  readonly dtype: DType;
-  /** Elements of one rank's chunk (of the whole buffer for broadcast and allreduce). */
-  readonly length: number;
-  readonly op: ReduceOp;
-  readonly nranks: number;
-}
-
-/** The buffers of one conformance run. */
-export interface Buffers {
-  readonly input: Tensor;
-  readonly data: Window;
-  readonly signal: Signal;
-  readonly round: number;
-}
+import type { Buffers, Cell } from "./cell.ts";
+import {
+  handAllGather,
+  handAllReduce,
+  handAllToAll,
+  handAllToAllV,
+  handBroadcast,
+  handReduceScatter,
+} from "./by-hand.ts";
+import { CONFORMANCE_ROWS, nameValue, operandValue, rowCount, wrapped } from "./values.ts";
 
 /** Cost of one builtin call for one rank. */
 export interface Cost {
@@ -56,6 +46,7 @@ export interface CollectiveRow {
   readonly golden: (cell: Cell, rank: number, element: number, round: number) => number | undefined;
   readonly cost: (cell: Cell, rank: number) => Cost;
   readonly builtin: (comm: Comm, buffers: Buffers, cell: Cell) => Promise<void>;
+  readonly hand: (comm: Comm, buffers: Buffers, cell: Cell) => Promise<void>;
 }
 
 const combine: Readonly<Record<ReduceOp, (a: number, b: number) => number>> = {
@@ -101,6 +92,7 @@ export const collectives: readonly CollectiveRow[] = [
     golden: (cell, _rank, element, round) => nameValue(cell.dtype, rootOf(cell, round), 0, element, round),
     cost: (cell, rank) => ({ receivedBytes: rank === rootOf(cell, 0) ? 0 : bytesOf(cell, cell.length), rounds: 2 }),
     builtin: (comm, { data, signal, round }, cell) => comm.broadcast(data, signal, { root: rootOf(cell, round) }),
+    hand: (comm, buffers, cell) => handBroadcast(comm, buffers, rootOf(cell, buffers.round)),
   },
   {
     name: "allgather",
@@ -117,6 +109,7 @@ export const collectives: readonly CollectiveRow[] = [
       nameValue(dtype, Math.floor(element / length), 0, element % length, round),
     cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
     builtin: (comm, { input, data, signal }) => comm.allGather(input, data, signal),
+    hand: handAllGather,
   },
   {
     name: "reduce_scatter",
@@ -133,6 +126,7 @@ export const collectives: readonly CollectiveRow[] = [
       Math.floor(element / cell.length) === rank ? reduced(cell, element, round) : undefined,
     cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 2 }),
     builtin: (comm, { data, signal }, { op }) => comm.reduceScatter(data, signal, { op }),
+    hand: handReduceScatter,
   },
   ...(["mesh", "ring"] as const).map((algo): CollectiveRow => ({
     name: `allreduce:${algo}`,
@@ -150,6 +144,7 @@ export const collectives: readonly CollectiveRow[] = [
     cost: (cell, rank) => (algo === "mesh" ? meshCost(cell) : ringCost(cell, rank)),
     builtin: (comm, { data, signal, round }, { op }) =>
       comm.allReduce(data, signal, { op, algo, ...(algo === "mesh" ? { coreNum: 1 + (round % 2) } : {}) }),
+    hand: handAllReduce,
   })),
   {
     name: "all_to_all",
@@ -167,6 +162,7 @@ export const collectives: readonly CollectiveRow[] = [
       nameValue(dtype, Math.floor(element / length), rank, element % length, round),
     cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
     builtin: (comm, { input, data, signal }) => comm.allToAll(input, data, signal),
+    hand: handAllToAll,
   },
   {
     name: "all_to_all_v",
@@ -174,17 +170,23 @@ export const collectives: readonly CollectiveRow[] = [
     result: "the first recvCounts[s] rows of partition s come from rank s; tails keep what they held",
     reduces: false,
     reuseAddsReady: false,
-    dataShape: ({ nranks, length }) => [nranks * ROWS, length],
-    inputShape: ({ nranks, length }) => [nranks * ROWS, length],
+    dataShape: ({ nranks, length }) => [nranks * CONFORMANCE_ROWS, length],
+    inputShape: ({ nranks, length }) => [nranks * CONFORMANCE_ROWS, length],
     signalShape: ({ nranks }) => [nranks, 2 * nranks],
     input: ({ dtype, length }, rank, element, round) =>
       nameValue(dtype, rank, Math.floor(element / length), element % length, round),
     inPlace: false,
     golden: (cell, rank, element, round) => {
       const row = Math.floor(element / cell.length);
-      const source = Math.floor(row / ROWS);
-      if (row % ROWS >= rowCount(source, rank)) return undefined;
-      return nameValue(cell.dtype, source, rank * ROWS + (row % ROWS), element % cell.length, round);
+      const source = Math.floor(row / CONFORMANCE_ROWS);
+      if (row % CONFORMANCE_ROWS >= rowCount(source, rank)) return undefined;
+      return nameValue(
+        cell.dtype,
+        source,
+        rank * CONFORMANCE_ROWS + (row % CONFORMANCE_ROWS),
+        element % cell.length,
+        round,
+      );
     },
     cost: (cell, rank) => {
       let rows = 0;
@@ -199,16 +201,9 @@ export const collectives: readonly CollectiveRow[] = [
       await comm.allToAllV(input, data, signal, { sendCounts, recvCounts, coreNum });
       await comm.check(recvCounts, (source) => rowCount(source, comm.rank));
     },
+    hand: handAllToAllV,
   },
 ];
-
-/** Rows of a partition in conformance runs of all_to_all_v. */
-const ROWS = 4;
-
-/** Rows that one rank sends another there: none, some or all. */
-function rowCount(source: number, destination: number): number {
-  return (source * 2 + destination * 3) % (ROWS + 1);
-}
 
 function meshCost(cell: Cell): Cost {
   const bytes = bytesOf(cell, cell.length);

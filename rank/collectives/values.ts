@@ -59,3 +59,11 @@ export function wrapped(dtype: DType, value: number): number {
       return value;
   }
 }
+
+/** Rows of a partition in conformance runs of all_to_all_v. */
+export const CONFORMANCE_ROWS = 4;
+
+/** Rows that one rank sends another there: none, some or all. */
+export function rowCount(source: number, destination: number): number {
+  return (source * 2 + destination * 3) % (CONFORMANCE_ROWS + 1);
+}
