@@ -1,0 +1,58 @@
+/** Entry of the command line: the one place that reads its arguments and ends the process. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Command, CommanderError } from "commander";
+import { EXIT_CODES } from "../../shared/constants.ts";
+import { RankwiseError } from "../../shared/errors.ts";
+import { exitCodeOf } from "../causes.ts";
+import { distFolder } from "../installation.ts";
+import { addCheckCommand } from "./check.ts";
+import type { CliContext } from "./context.ts";
+import { addCoordinatorCommand } from "./coordinator.ts";
+import { withHyphens } from "./options.ts";
+import { addRankCommand } from "./rank.ts";
+import { addRunCommand } from "./run.ts";
+
+process.stderr.on("error", () => undefined); // nobody reads: the job goes on, and its exit code tells
+process.exit(await main(process.argv.slice(2)));
+
+async function main(args: readonly string[]): Promise<number> {
+  const border = args.includes("--") ? args.indexOf("--") : args.length;
+  const context: CliContext = { programArgs: args.slice(border + 1), exitCode: EXIT_CODES.ok };
+  try {
+    await commands(context).parseAsync(withHyphens(args.slice(0, border)), { from: "user" });
+    return context.exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT_CODES.ok; // help or version was asked for
+    const known = knownError(error);
+    if (known === undefined) throw error;
+    process.stderr.write(`rankwise: ${known.code}: ${known.message}\n`);
+    return exitCodeOf(known, null);
+  }
+}
+
+function commands(context: CliContext): Command {
+  const cli = new Command("rankwise")
+    .description("one-sided collectives between real Node.js processes")
+    .version(version())
+    .exitOverride()
+    .configureOutput({ writeErr: () => undefined });
+  addRunCommand(cli, context);
+  addCoordinatorCommand(cli, context);
+  addRankCommand(cli, context);
+  addCheckCommand(cli, context);
+  return cli;
+}
+
+function knownError(error: unknown): RankwiseError | undefined {
+  if (error instanceof RankwiseError) return error;
+  if (!(error instanceof CommanderError)) return undefined;
+  const message =
+    error.code === "commander.help" ? "no command" : error.message.replace(/^error: /u, "").replaceAll("\n", " ");
+  return new RankwiseError("ERR_USAGE", `${message}; see rankwise --help`);
+}
+
+function version(): string {
+  const text = readFileSync(join(distFolder(), "..", "package.json"), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}

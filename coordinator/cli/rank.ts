@@ -1,0 +1,85 @@
+/** `rankwise rank`: the supervisor of the ranks of this host. */
+import { resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { ENV } from "../../shared/config.ts";
+import { RANKS_MAX } from "../../shared/constants.ts";
+import { exitCodeOf } from "../causes.ts";
+import { Supervisor } from "../supervisor.ts";
+import type { CliContext } from "./context.ts";
+import { callerFolder, onSignals } from "./job.ts";
+import { addOutputOptions, joinTimeout, needToken, parseCount, tokenFile, usage } from "./options.ts";
+
+interface Options {
+  readonly coordinator?: string;
+  readonly ranks: number;
+  readonly bind?: string;
+  readonly advertise?: string;
+  readonly joinTimeout: number;
+  readonly tokenFile?: string;
+  readonly tagOutput: boolean;
+  readonly logDir?: string;
+}
+
+/** Adds the command. */
+export function addRankCommand(cli: Command, context: CliContext): void {
+  const command = cli
+    .command("rank")
+    .description("start ranks of a job on this host; program, mode and arguments come from its coordinator")
+    .option("--coordinator <url>", `ws://host:port of the coordinator, instead of ${ENV.coordinator}`)
+    .addOption(ranksOption())
+    .option("--bind <address>", "address for ranks to listen on (default: the one that reaches the coordinator)")
+    .option(
+      "--advertise <name>",
+      "name under which other hosts reach it (default: the bound address, or the host's name)",
+    )
+    .addOption(joinTimeout())
+    .addOption(tokenFile());
+  addOutputOptions(command).action(async (options: Options) => {
+    context.exitCode = await supervise(options);
+  });
+}
+
+async function supervise(options: Options): Promise<number> {
+  const url = coordinatorUrl(options.coordinator ?? process.env[ENV.coordinator]);
+  const cwd = callerFolder(process.env);
+  const { bind, advertise, logDir } = options;
+  if (isWildcard(advertise)) throw usage(`--advertise ${advertise}: a wildcard is no name; give the one of this host`);
+  const token = await needToken(options.tokenFile);
+  const joined: { supervisor?: Supervisor } = {};
+  onSignals((signal) => {
+    // before it has joined there is nothing to end but this process
+    if (joined.supervisor === undefined) process.exit(exitCodeOf({ code: "ERR_INTERRUPTED" }, null, signal));
+    joined.supervisor.interrupt(signal);
+  });
+  joined.supervisor = await Supervisor.join({
+    url,
+    token,
+    slots: options.ranks,
+    joinTimeoutMs: options.joinTimeout,
+    bind,
+    advertise,
+    cwd,
+    tagOutput: options.tagOutput,
+    logDir: logDir === undefined ? undefined : resolve(cwd, logDir),
+    sink: process.stderr,
+  });
+  return joined.supervisor.done;
+}
+
+function ranksOption(): Option {
+  const option = new Option("--ranks <count>", "most ranks to start here");
+  return option.argParser((text) => parseCount("--ranks", text, 1, RANKS_MAX)).default(1);
+}
+
+function isWildcard(address: string | undefined): boolean {
+  return address === "0.0.0.0" || address === "::";
+}
+
+function coordinatorUrl(text: string | undefined): string {
+  if (text === undefined || text === "") throw usage("which coordinator? add --coordinator ws://host:port");
+  const whole = /^\w+:\/\//u.test(text) ? text : `ws://${text}`;
+  if (!/^wss?:/u.test(whole) || !URL.canParse(whole)) {
+    throw usage(`--coordinator: expected ws://host:port, got ${JSON.stringify(text)}`);
+  }
+  return new URL(whole).href;
+}

@@ -1,0 +1,46 @@
+/** `rankwise run`: all ranks on this host. */
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { findProgram } from "../programs.ts";
+import { runJob } from "../runner.ts";
+import type { CliContext } from "./context.ts";
+import { callerFolder, checkReportFile, conclude, onSignals } from "./job.ts";
+import { addJobOptions, addOutputOptions, type JobOptions, readToken, settingsOf } from "./options.ts";
+
+interface Options extends JobOptions {
+  readonly tagOutput: boolean;
+  readonly logDir?: string;
+}
+
+/** Adds the command. */
+export function addRunCommand(cli: Command, context: CliContext): void {
+  const command = cli
+    .command("run <program>")
+    .description("run a program, built-in or a file, as processes of this host; prints OK when every rank is done")
+    .usage("<program> (-n 4 | -d 0,1,2,3) [options] [-- program arguments]");
+  addOutputOptions(addJobOptions(command)).action(async (name: string, options: Options) => {
+    context.exitCode = await run(name, options, context.programArgs);
+  });
+}
+
+async function run(name: string, options: Options, args: readonly string[]): Promise<number> {
+  const cwd = callerFolder(process.env);
+  const settings = settingsOf(options, args);
+  const program = await findProgram(name, cwd);
+  const reportFile = await checkReportFile(options.json, cwd);
+  const { logDir } = options;
+  const outcome = await runJob({
+    program,
+    programName: name,
+    env: options.env,
+    settings,
+    timeoutMs: options.timeout,
+    token: await readToken(undefined),
+    cwd,
+    tagOutput: options.tagOutput,
+    logDir: logDir === undefined ? undefined : resolve(cwd, logDir),
+    sink: process.stderr,
+    onInterruptible: onSignals,
+  });
+  return conclude(outcome, reportFile);
+}

@@ -1,0 +1,343 @@
+/**
+ * The coordinator of one job: feeds what the control server hears into the rendezvous and the monitor, and carries
+ * out what these command. All decisions are theirs.
+ */
+import { deferred } from "../shared/async.ts";
+import { decodeMessage } from "../shared/codec.ts";
+import { type RankwiseError, toWireError } from "../shared/errors.ts";
+import type { MessageOf, MessageType, Program, Settings } from "../shared/messages.ts";
+import type { RunReport } from "../shared/report.ts";
+import type { ControlConnection } from "./connection.ts";
+import { failureSummary } from "./failure.ts";
+import { Monitor } from "./monitor.ts";
+import type { Interrupt, MonitorCommand, MonitorEvent } from "./monitor-events.ts";
+import { Rendezvous, type RendezvousCommand, type RendezvousEvent } from "./rendezvous.ts";
+import { runReport } from "./run-report.ts";
+import { type ControlHello, ControlServer } from "./server.ts";
+import { Switchboard } from "./switchboard.ts";
+
+export interface CoordinatorOptions {
+  readonly job: string;
+  readonly token: string;
+  /** Address to bind, and the port; 0 takes any free one. */
+  readonly host: string;
+  readonly port: number;
+  readonly program: Program;
+  /** The program as the command line named it. */
+  readonly programName: string;
+  /** Environment variables for all ranks. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly settings: Settings;
+  readonly timeoutMs: number;
+  /** Folder of the ranks' output, to be named in a failure's summary. */
+  readonly logDir?: string | undefined;
+}
+
+/** How a run ended. */
+export interface RunOutcome {
+  readonly report: RunReport;
+  /** What to print of a failure; empty for a good run. */
+  readonly summary: string;
+}
+
+/** A running coordinator. */
+export class Coordinator {
+  /** Resolves when nothing of the job runs any more. Does not reject. */
+  readonly outcome: Promise<RunOutcome>;
+  readonly #options: CoordinatorOptions;
+  readonly #outcome = deferred<RunOutcome>();
+  readonly #startedAtMs = nowMs();
+  readonly #rendezvous: Rendezvous;
+  readonly #monitor: Monitor;
+  readonly #switchboard = new Switchboard();
+  readonly #addresses = new Map<number, string>();
+  #server!: ControlServer;
+  #timer: NodeJS.Timeout | undefined;
+
+  private constructor(options: CoordinatorOptions) {
+    this.#options = options;
+    this.outcome = this.#outcome.promise;
+    const { job, settings, timeoutMs } = options;
+    const { nranks, joinTimeoutMs, graceMs } = settings;
+    const startedAtMs = this.#startedAtMs;
+    this.#rendezvous = new Rendezvous({ job, epoch: EPOCH, nranks, joinTimeoutMs, startedAtMs });
+    this.#monitor = new Monitor({ nranks, startedAtMs, timeoutMs, graceMs });
+  }
+
+  /**
+   * Listens and waits for supervisors; all else happens by itself.
+   *
+   * @throws {ERR_PORT_IN_USE}
+   * @throws {ERR_USAGE} when the host cannot be bound
+   */
+  static async start(options: CoordinatorOptions): Promise<Coordinator> {
+    const coordinator = new Coordinator(options);
+    coordinator.#server = await ControlServer.listen({
+      ...options,
+      onHello: (connection, hello) => coordinator.#hello(connection, hello),
+      onMessage: (connection, bytes) => coordinator.#message(connection, bytes),
+      onClose: (connection, reason) => coordinator.#closed(connection, reason),
+      describeJob: () => coordinator.#describeJob(),
+    });
+    coordinator.#schedule();
+    return coordinator;
+  }
+
+  /** The port that it listens on. */
+  get port(): number {
+    return this.#server.port;
+  }
+
+  /** A signal has come; a second one ends everything at once. */
+  interrupt(signal: Interrupt): void {
+    this.#watch({ type: "interrupted", signal, atMs: nowMs() });
+  }
+
+  /** Ends every connection. A command leaves without it: its peers go only after it has. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#switchboard.close();
+    await this.#server.close();
+  }
+
+  #hello(connection: ControlConnection, hello: ControlHello): void {
+    this.#switchboard.greet(connection, hello);
+    if (hello.type === "join_supervisor") {
+      const { version, slots } = hello;
+      this.#meet({ type: "supervisor_joins", connection: connection.id, version, slots });
+    } else {
+      const { version, job, epoch, rank, address } = hello;
+      this.#meet({ type: "rank_joins", connection: connection.id, version, job, epoch, rank, address });
+    }
+  }
+
+  #message(connection: ControlConnection, bytes: Uint8Array): void {
+    const { role } = connection;
+    if (role === undefined || connection.refusal !== undefined) return;
+    if (role.kind === "rank") {
+      const message = decodeOr(bytes, fromRank, (error) => {
+        connection.refuse(error);
+        this.#rankFailed(role.rank, error);
+      });
+      if (message !== undefined) this.#rankMessage(role.rank, message);
+    } else {
+      const message = decodeOr(bytes, fromSupervisor, (error) => connection.refuse(error));
+      if (message !== undefined) this.#supervisorMessage(connection.id, message);
+    }
+  }
+
+  #rankMessage(rank: number, message: MessageOf<(typeof fromRank)[number]>): void {
+    const atMs = nowMs();
+    switch (message.type) {
+      case "ready":
+        this.#meet({ type: "rank_ready", rank });
+        break;
+      case "failed": {
+        const { error, call, suspect } = message;
+        const accused = suspect ?? error.context.peer ?? null;
+        // a rank outside of the job is no suspect
+        const known = accused !== null && this.#isRank(accused) ? accused : null;
+        this.#watch({ type: "rank_failed", rank, error, call, suspect: known, atMs });
+        break;
+      }
+      case "goodbye":
+      case "last_words":
+        this.#watch({ type: message.type, rank, state: message.state, atMs });
+        break;
+    }
+  }
+
+  #supervisorMessage(supervisor: number, message: MessageOf<(typeof fromSupervisor)[number]>): void {
+    this.#switchboard.heard(supervisor);
+    const atMs = nowMs();
+    switch (message.type) {
+      case "spawned":
+        if (this.#owns(supervisor, message.rank)) {
+          this.#watch({ type: "spawned", rank: message.rank, pid: message.pid, atMs });
+        }
+        break;
+      case "exited":
+        if (this.#owns(supervisor, message.rank)) {
+          const { rank, exitCode, signal } = message;
+          this.#watch({ type: "rank_exited", rank, exitCode, signal, atMs });
+        }
+        break;
+      case "supervisor_failed":
+        this.#watch({ type: "supervisor_failed", supervisor, error: message.error, atMs });
+        break;
+      case "cleared":
+        this.#watch({ type: "cleared", supervisor, atMs });
+        break;
+    }
+  }
+
+  #isRank(value: number): boolean {
+    return Number.isInteger(value) && value >= 0 && value < this.#options.settings.nranks;
+  }
+
+  #owns(supervisor: number, rank: number): boolean {
+    return this.#monitor.roster.supervisor(supervisor).ranks.includes(rank);
+  }
+
+  #closed(connection: ControlConnection, reason: string): void {
+    this.#switchboard.forget(connection);
+    const { role } = connection;
+    const atMs = nowMs();
+    if (role?.kind === "rank") {
+      this.#watch({ type: "rank_link_closed", rank: role.rank, atMs });
+    } else if (role?.kind === "supervisor") {
+      this.#watch({ type: "supervisor_lost", supervisor: connection.id, reason, atMs });
+    }
+  }
+
+  #rankFailed(rank: number, error: RankwiseError): void {
+    const report = { rank, error: toWireError(error), call: null, suspect: null };
+    this.#watch({ type: "rank_failed", ...report, atMs: nowMs() });
+  }
+
+  #meet(event: RendezvousEvent): void {
+    for (const command of this.#rendezvous.handle(event)) this.#arrange(command);
+    this.#schedule();
+  }
+
+  #arrange(command: RendezvousCommand): void {
+    const { job, program, env, settings } = this.#options;
+    switch (command.type) {
+      case "assign": {
+        const { connection: supervisor, ranks } = command;
+        const { host, pid } = this.#switchboard.hello(supervisor, "join_supervisor");
+        this.#admitSupervisor(supervisor);
+        this.#watch({ type: "supervisor_joined", supervisor, host, pid, ranks, atMs: nowMs() });
+        this.#switchboard.connection(supervisor).send({
+          type: "assign",
+          job,
+          epoch: EPOCH,
+          ranks: [...ranks],
+          program,
+          env: { ...env },
+          settings,
+        });
+        break;
+      }
+      case "admit": {
+        const { connection, rank } = command;
+        const { host, pid, address } = this.#switchboard.hello(connection, "join_rank");
+        this.#switchboard.admitRank(connection, rank);
+        this.#addresses.set(rank, address);
+        this.#watch({ type: "rank_joined", rank, host, pid, atMs: nowMs() });
+        break;
+      }
+      case "refuse": {
+        const refused = this.#switchboard.connection(command.connection);
+        refused.refuse(command.error);
+        this.#switchboard.forget(refused);
+        break;
+      }
+      case "start":
+        this.#switchboard.tellRanks({ type: "start", job, epoch: EPOCH, addresses: [...command.addresses], settings });
+        break;
+      case "go":
+        this.#switchboard.tellRanks({ type: "go", job, epoch: EPOCH });
+        break;
+      case "fail":
+        this.#watch({ type: "rendezvous_failed", error: toWireError(command.error), atMs: nowMs() });
+        break;
+    }
+  }
+
+  #admitSupervisor(supervisor: number): void {
+    const { livenessMs } = this.#options.settings;
+    this.#switchboard.admitSupervisor(supervisor, livenessMs, () => {
+      const reason = `it did not answer for ${livenessMs / 1000} s (--liveness)`;
+      this.#watch({ type: "supervisor_lost", supervisor, reason, atMs: nowMs() });
+    });
+  }
+
+  #watch(event: MonitorEvent): void {
+    for (const command of this.#monitor.handle(event)) this.#carryOut(command);
+    this.#schedule();
+  }
+
+  #carryOut(command: MonitorCommand): void {
+    const { job } = this.#options;
+    switch (command.type) {
+      case "abort":
+        this.#rendezvous.handle({ type: "closed" });
+        this.#switchboard.tellRanks({ type: "abort", job, epoch: EPOCH, cause: command.cause });
+        break;
+      case "end":
+        this.#switchboard.tellRanks({ type: "end", job, epoch: EPOCH });
+        break;
+      case "terminate":
+        this.#switchboard.tellSupervisors({ type: "terminate", job, epoch: EPOCH, graceMs: command.graceMs });
+        break;
+      case "finished":
+        this.#rendezvous.handle({ type: "closed" });
+        void this.#finish(command.exitCode);
+        break;
+    }
+  }
+
+  async #finish(exitCode: number): Promise<void> {
+    const finishedAtMs = nowMs();
+    const { programName: program, settings, logDir } = this.#options;
+    const { failure, incidents, roster } = this.#monitor;
+    const addresses = [...this.#addresses.values()];
+    const startedAtMs = this.#startedAtMs;
+    const report = runReport({ program, settings, epoch: EPOCH, startedAtMs, finishedAtMs, addresses }, this.#monitor);
+    const summary = failure === null ? "" : failureSummary({ failure, incidents, roster, startedAtMs, logDir });
+    // whoever waits for the outcome may leave at once, so the supervisors hear of it before
+    await this.#switchboard.deliverToSupervisors({ type: "finished", exitCode });
+    this.#outcome.resolve({ report, summary });
+  }
+
+  /** Sets the one timer to whatever is due next. */
+  #schedule(): void {
+    clearTimeout(this.#timer);
+    const dueMs = Math.min(this.#rendezvous.deadlineMs ?? Infinity, this.#monitor.deadlineMs ?? Infinity);
+    if (dueMs === Infinity || this.#monitor.phase === "finished") return;
+    this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(dueMs - nowMs(), 0), TIMER_MS_MAX));
+  }
+
+  #tick(): void {
+    const atMs = nowMs();
+    this.#meet({ type: "tick", atMs });
+    this.#watch({ type: "tick", atMs });
+  }
+
+  #describeJob(): unknown {
+    const { job, settings } = this.#options;
+    const ranks = this.#monitor.roster.ranks.map(({ rank, pid, host }) => {
+      return { rank, pid, host, address: this.#addresses.get(rank) ?? null };
+    });
+    return { job, epoch: EPOCH, nranks: settings.nranks, ranks };
+  }
+}
+
+/** Groups are not restarted yet, so every job has one epoch. */
+const EPOCH = 0;
+
+/** Longest time that a timer takes. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+const fromRank = ["ready", "failed", "last_words", "goodbye"] as const satisfies MessageType[];
+const fromSupervisor = ["spawned", "exited", "supervisor_failed", "cleared"] as const satisfies MessageType[];
+
+/** The message, or undefined once `refuse` has been told what is wrong with it. */
+function decodeOr<T extends MessageType>(
+  bytes: Uint8Array,
+  expected: readonly T[],
+  refuse: (error: RankwiseError) => void,
+): MessageOf<T> | undefined {
+  try {
+    return decodeMessage(bytes, expected);
+  } catch (error) {
+    refuse(error as RankwiseError);
+    return undefined;
+  }
+}
+
+/** A clock that never jumps. */
+function nowMs(): number {
+  return Math.round(performance.now());
+}

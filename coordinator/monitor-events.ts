@@ -1,0 +1,48 @@
+/** What the monitor is told, and what it wants done. */
+import type { WireError } from "../shared/errors.ts";
+import type { Cause, RankState } from "../shared/messages.ts";
+
+/** Signals that interrupt a run. */
+export type Interrupt = "SIGINT" | "SIGTERM";
+
+/** What happens to a group. */
+export type MonitorEvent = { readonly atMs: number } & (
+  | {
+      readonly type: "supervisor_joined";
+      readonly supervisor: number;
+      readonly host: string;
+      readonly pid: number;
+      readonly ranks: readonly number[];
+    }
+  | { readonly type: "spawned"; readonly rank: number; readonly pid: number }
+  | { readonly type: "rank_joined"; readonly rank: number; readonly pid: number; readonly host: string }
+  | {
+      readonly type: "rank_failed";
+      readonly rank: number;
+      readonly error: WireError;
+      readonly call: string | null;
+      readonly suspect: number | null;
+    }
+  | { readonly type: "rank_link_closed"; readonly rank: number }
+  | {
+      readonly type: "rank_exited";
+      readonly rank: number;
+      readonly exitCode: number | null;
+      readonly signal: string | null;
+    }
+  | { readonly type: "goodbye"; readonly rank: number; readonly state: RankState }
+  | { readonly type: "last_words"; readonly rank: number; readonly state: RankState }
+  | { readonly type: "supervisor_failed"; readonly supervisor: number; readonly error: WireError }
+  | { readonly type: "supervisor_lost"; readonly supervisor: number; readonly reason: string }
+  | { readonly type: "cleared"; readonly supervisor: number }
+  | { readonly type: "rendezvous_failed"; readonly error: WireError }
+  | { readonly type: "interrupted"; readonly signal: Interrupt }
+  | { readonly type: "tick" }
+);
+
+/** What a monitor wants done: `abort` and `end` go to every joined rank, `terminate` to every supervisor left. */
+export type MonitorCommand =
+  | { readonly type: "abort"; readonly cause: Cause }
+  | { readonly type: "end" }
+  | { readonly type: "terminate"; readonly graceMs: number }
+  | { readonly type: "finished"; readonly exitCode: number };

@@ -1,0 +1,64 @@
+/** The report of a run, put together from what the coordinator saw and what the ranks said of themselves. */
+import { randomUUID } from "node:crypto";
+import { rename, rm, writeFile } from "node:fs/promises";
+import type { TransportName } from "../shared/config.ts";
+import type { Settings } from "../shared/messages.ts";
+import type { RunReport } from "../shared/report.ts";
+import { reportedFailure } from "./failure.ts";
+import type { Monitor } from "./monitor.ts";
+
+/** What the monitor does not know of a run. */
+export interface RunFacts {
+  /** As the command line named it. */
+  readonly program: string;
+  readonly settings: Settings;
+  readonly epoch: number;
+  readonly startedAtMs: number;
+  readonly finishedAtMs: number;
+  /** Addresses of the ranks that joined. */
+  readonly addresses: readonly string[];
+}
+
+/** The report of a finished run. */
+export function runReport(facts: RunFacts, { failure, roster }: Monitor): RunReport {
+  const { settings } = facts;
+  return {
+    ok: failure === null,
+    program: facts.program,
+    mode: settings.mode,
+    platform: settings.platform,
+    nranks: settings.nranks,
+    epoch: facts.epoch,
+    transport: transportOf(settings.transport, facts.addresses),
+    wallMs: facts.finishedAtMs - facts.startedAtMs,
+    exitCode: failure?.exitCode ?? 0,
+    failure: failure === null ? null : reportedFailure(failure, roster),
+    ranks: roster.ranks.map(({ rank, pid, host, exit, state }) => ({
+      rank,
+      pid,
+      host,
+      exitCode: exit?.exitCode ?? null,
+      signal: exit?.signal ?? null,
+      counters: state?.counters ?? null,
+      waits: state?.waits ?? [],
+    })),
+  };
+}
+
+/** Writes a file so that a reader meets the old one or the whole new one. */
+export async function writeAtomically(path: string, text: string): Promise<void> {
+  const partial = `${path}.${randomUUID()}.part`;
+  try {
+    await writeFile(partial, text);
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true });
+    throw error;
+  }
+}
+
+/** What `auto` has become. */
+function transportOf(asked: TransportName, addresses: readonly string[]): TransportName {
+  if (asked !== "auto" || addresses.length === 0) return asked;
+  return addresses.every((address) => address.startsWith("unix:")) ? "unix" : "tcp";
+}
