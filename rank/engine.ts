@@ -18,7 +18,7 @@ import { Registry } from "./memory/registry.ts";
 import { Peer } from "./peer.ts";
 import { PendingWaits } from "./pending.ts";
 import { Publications } from "./publications.ts";
-import type { Transport } from "./transport/transport.ts";
+import type { Payload, Transport } from "./transport/transport.ts";
 
 /** What makes a rank: who it is, and how long it waits. */
 export interface EngineOptions {
@@ -119,7 +119,7 @@ export class Engine {
    * Sends one frame to a peer, with its serial and acknowledgement filled in.
    * Returns the promise of local completion, or undefined when it is reached.
    */
-  send(peer: Peer, header: FrameHeader, payload: Uint8Array | undefined, exempt = false): Promise<void> | undefined {
+  send(peer: Peer, header: FrameHeader, payload: Payload | undefined, exempt = false): Promise<void> | undefined {
     this.throwIfEnded();
     if (this.#transport === undefined) throw new RankwiseError("ERR_INTERNAL", "no transport");
     header.serial = peer.nextSerial();

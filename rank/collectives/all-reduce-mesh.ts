@@ -5,7 +5,7 @@ import { checkLanes } from "../checks.ts";
 import type { Group } from "../group.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
 import { gather, scatter } from "../memory/spans.ts";
-import type { AllReduceOptions } from "./all-reduce.ts";
+import type { AllReduceOptions } from "./reduce-options.ts";
 import { checkReduceOp, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CollectiveSpec } from "./call.ts";
 import { fetch, rowSpans } from "./rows.ts";

@@ -7,7 +7,7 @@ import { ignore } from "../../shared/async.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { NotifyOp } from "../primitives.ts";
-import type { AllReduceOptions } from "./all-reduce.ts";
+import type { AllReduceOptions } from "./reduce-options.ts";
 import { checkReduceOp, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CollectiveCall, CollectiveSpec } from "./call.ts";
 import { takeCredits, waitCredit } from "./credits.ts";

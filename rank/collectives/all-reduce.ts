@@ -4,19 +4,7 @@ import type { Group } from "../group.ts";
 import { allReduceMesh } from "./all-reduce-mesh.ts";
 import { allReduceRing } from "./all-reduce-ring.ts";
 import type { CollectiveSpec } from "./call.ts";
-import type { ReduceOptions } from "./reduce-scatter.ts";
-
-/** The algorithms of `allreduce`. */
-export const AllReduceAlgo = { Mesh: "mesh", Ring: "ring" } as const;
-export type AllReduceAlgo = (typeof AllReduceAlgo)[keyof typeof AllReduceAlgo];
-
-/** Options of `allreduce`. */
-export interface AllReduceOptions extends ReduceOptions {
-  /** Default `mesh`: everybody reads everybody. `ring` moves less and takes more steps. */
-  readonly algo?: AllReduceAlgo;
-  /** Lanes of the mesh. Default 1. */
-  readonly coreNum?: number;
-}
+import { AllReduceAlgo, type AllReduceOptions } from "./reduce-options.ts";
 
 /** `allreduce(data, signal, { op, algo, coreNum })`, in place: the same reduction, bit for bit, on every rank. */
 export function allReduce(

@@ -1,14 +1,9 @@
 import type { Group } from "../group.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
 import { checkReduceOp, checkRows, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
-import type { CallOptions, CollectiveSpec } from "./call.ts";
+import type { CollectiveSpec } from "./call.ts";
+import type { ReduceOptions } from "./reduce-options.ts";
 import { fetch, rowBytesOf, rowSpans } from "./rows.ts";
-
-/** Options of the reductions. */
-export interface ReduceOptions extends CallOptions {
-  /** Default `ReduceOp.Sum`. */
-  readonly op?: ReduceOp;
-}
 
 /**
  * `reduce_scatter(data [P, …], signal, { op })`, in place: row `rank` of this rank's `data` becomes the reduction of

@@ -12,12 +12,12 @@ import { decodeHeader, encodeHeader, type FrameHeader } from "../../shared/frame
 import type { Counters } from "../../shared/messages.ts";
 import { Random } from "../../shared/random.ts";
 import { defaultLimits, type Limits } from "../limits.ts";
-import type { FrameSink, Transport } from "./transport.ts";
+import { copyPayload, type FrameSink, type Payload, payloadBytes, type Transport } from "./transport.ts";
 
 interface QueuedFrame {
   readonly header: Uint8Array;
   /** The caller's own bytes until local completion, a copy from then on. */
-  payload: Uint8Array;
+  payload: Payload;
   /** Settles local completion; undefined once that is reached. */
   complete: (() => void) | undefined;
 }
@@ -58,8 +58,8 @@ export class InprocNetwork {
       address: `inproc:${rank}`,
       connect: () => Promise.resolve(),
       send: (peer, header, payload, exempt) => {
-        const taken = exempt ? Number.POSITIVE_INFINITY : limits.linkQueueFrames;
-        return this.#send(rank, peer, header, payload, taken, counters);
+        const { linkQueueFrames } = limits;
+        return this.#send(rank, peer, header, payload, { exempt, linkQueueFrames }, counters);
       },
       close: () => Promise.resolve(),
     };
@@ -69,28 +69,29 @@ export class InprocNetwork {
     from: number,
     to: number,
     header: FrameHeader,
-    payload: Uint8Array | undefined,
-    framesMax: number,
+    payload: Payload | undefined,
+    { exempt, linkQueueFrames }: { exempt: boolean; linkQueueFrames: number },
     counters: Counters,
   ): Promise<void> | undefined {
     const link = this.#links[from * this.nranks + to];
     if (link === undefined) throw new RankwiseError("ERR_INTERNAL", `no link from rank ${from} to rank ${to}`);
-    if (link.queue.length >= framesMax) {
+    if (!exempt && link.queue.length >= linkQueueFrames) {
       throw new RankwiseError(
         "ERR_QUEUE_FULL",
-        `link to rank ${to}: LINK_QUEUE_FRAMES_MAX ${framesMax} frames wait already; await puts and notifies`,
+        `link to rank ${to}: LINK_QUEUE_FRAMES_MAX ${linkQueueFrames} frames wait already; await puts and notifies`,
         { peer: to },
       );
     }
     const bytes = new Uint8Array(FRAME_HEADER_BYTES);
     encodeHeader(header, new DataView(bytes.buffer), 0);
     counters.framesSent += 1;
-    counters.wireBytesSent += FRAME_HEADER_BYTES + (payload?.byteLength ?? 0);
-    const small = payload === undefined || payload.byteLength <= SNAPSHOT_BYTES_MAX;
-    const done = small ? undefined : deferred<void>();
+    counters.wireBytesSent += FRAME_HEADER_BYTES + payloadBytes(payload);
+    const small = payload === undefined || payloadBytes(payload) <= SNAPSHOT_BYTES_MAX;
+    // whoever awaits what it sends is slowed down long before the queue is full
+    const done = small && link.queue.length < linkQueueFrames / 2 ? undefined : deferred<void>();
     link.queue.push({
       header: bytes,
-      payload: small ? (payload?.slice() ?? new Uint8Array()) : payload,
+      payload: small ? copyPayload(payload ?? []) : payload,
       complete: done?.resolve,
     });
     this.#busy.add(link);
@@ -115,19 +116,17 @@ export class InprocNetwork {
     if (link === undefined || frame === undefined) return;
     if (frame.complete !== undefined) {
       // local completion and delivery are two steps, as they are on a socket
-      frame.payload = frame.payload.slice();
+      frame.payload = copyPayload(frame.payload);
       frame.complete();
       frame.complete = undefined;
       return;
     }
     link.queue.shift();
     if (link.queue.length === 0) this.#busy.delete(link);
-    const whole = new Uint8Array(frame.header.byteLength + frame.payload.byteLength);
-    whole.set(frame.header);
-    whole.set(frame.payload, frame.header.byteLength);
+    const whole = copyPayload([frame.header, copyPayload(frame.payload)]);
     const sink = this.#sinks.get(link.to);
     try {
-      sink?.receive(link.from, decodeHeader(whole), frame.payload);
+      sink?.receive(link.from, decodeHeader(whole), whole.subarray(FRAME_HEADER_BYTES));
     } catch (error) {
       if (!(error instanceof RankwiseError)) throw error;
       sink?.lost(link.from, error);

@@ -1,6 +1,28 @@
 import type { RankwiseError } from "../../shared/errors.ts";
 import type { FrameHeader } from "../../shared/frame.ts";
 
+/** The bytes behind a header: one piece, or several that leave one after the other. */
+export type Payload = Uint8Array | readonly Uint8Array[];
+
+/** Length of a payload in bytes. */
+export function payloadBytes(payload: Payload | undefined): number {
+  if (payload === undefined) return 0;
+  if (payload instanceof Uint8Array) return payload.byteLength;
+  return payload.reduce((bytes, piece) => bytes + piece.byteLength, 0);
+}
+
+/** A payload's bytes in one piece of their own. */
+export function copyPayload(payload: Payload): Uint8Array {
+  if (payload instanceof Uint8Array) return payload.slice();
+  const copy = new Uint8Array(payloadBytes(payload));
+  let position = 0;
+  for (const piece of payload) {
+    copy.set(piece, position);
+    position += piece.byteLength;
+  }
+  return copy;
+}
+
 /**
  * How frames cross from rank to rank.
  *
@@ -22,7 +44,7 @@ export interface Transport {
    *
    * @throws {ERR_QUEUE_FULL} when LINK_QUEUE_FRAMES_MAX frames already wait.
    */
-  send(peer: number, header: FrameHeader, payload: Uint8Array | undefined, exempt: boolean): Promise<void> | undefined;
+  send(peer: number, header: FrameHeader, payload: Payload | undefined, exempt: boolean): Promise<void> | undefined;
   /** Closes every link and stops listening. Nothing is reported to the sink any more. */
   close(): Promise<void>;
 }

@@ -15,6 +15,7 @@ import {
   FRAME_HEADER_BYTES,
   FRAME_PAYLOAD_BYTES_MAX,
   HANDSHAKES_MAX,
+  HELLO_BYTES_MAX,
   HELLO_TIMEOUT_MS,
   PROTOCOL_VERSION,
 } from "../../../shared/constants.ts";
@@ -112,32 +113,40 @@ export class Listener {
       return;
     }
     this.#handshakes += 1;
+    // counted until the hello has come, or the socket has gone: also one whose upgrade is no WebSocket's
+    const over = (): void => {
+      socket.off("close", over);
+      this.#handshakes -= 1;
+    };
+    socket.once("close", over);
     this.#wss.handleUpgrade(request, socket, head, (connection) => {
-      this.#awaitHello(connection, socket);
+      this.#awaitHello(connection, socket, over);
     });
   }
 
-  #awaitHello(connection: WebSocket, socket: Duplex): void {
+  #awaitHello(connection: WebSocket, socket: Duplex, over: () => void): void {
     const timer = setTimeout(() => {
       refuse(
         connection,
         new RankwiseError("ERR_HELLO_TIMEOUT", `no hello within HELLO_TIMEOUT_MS ${HELLO_TIMEOUT_MS}`),
       );
     }, HELLO_TIMEOUT_MS);
-    const settled = (): void => {
-      clearTimeout(timer);
-      this.#handshakes -= 1;
-      connection.off("close", settled);
-    };
     connection.on("error", () => {
       connection.terminate();
     });
-    connection.once("close", settled);
+    connection.once("close", () => {
+      clearTimeout(timer);
+    });
     connection.once("message", (data: RawData, isBinary: boolean) => {
-      settled();
+      clearTimeout(timer);
+      over();
       try {
+        const hello = bytesOf(data);
         if (!isBinary) throw new RankwiseError("ERR_BAD_HELLO", "the hello must be a binary message");
-        this.#accept(decodeHello(bytesOf(data)), connection, socket);
+        if (hello.byteLength > HELLO_BYTES_MAX) {
+          throw new RankwiseError("ERR_BAD_HELLO", `a hello has at most HELLO_BYTES_MAX ${HELLO_BYTES_MAX} bytes`);
+        }
+        this.#accept(decodeHello(hello), connection, socket);
       } catch (error) {
         refuse(connection, error);
       }

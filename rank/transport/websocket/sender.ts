@@ -5,12 +5,15 @@ import { RankwiseError } from "../../../shared/errors.ts";
 import type { FrameHeader } from "../../../shared/frame.ts";
 import type { Counters } from "../../../shared/messages.ts";
 import type { Limits } from "../../limits.ts";
+import { type Payload, payloadBytes } from "../transport.ts";
 import { frameHead } from "./wire.ts";
 
 interface QueuedFrame {
   readonly head: Buffer;
-  readonly rest: Uint8Array | undefined;
-  readonly written: () => void;
+  /** Pieces of payload behind the head, read until they are flushed. */
+  readonly rest: readonly Uint8Array[];
+  readonly bytes: number;
+  readonly written: (() => void) | undefined;
 }
 
 /**
@@ -34,9 +37,7 @@ export class LinkSender {
   }
 
   /** See `Transport.send`. */
-  send(header: FrameHeader, payload: Uint8Array | undefined, exempt: boolean): Promise<void> | undefined {
-    const bytes = payload?.byteLength ?? 0;
-    const small = bytes <= SNAPSHOT_BYTES_MAX;
+  send(header: FrameHeader, payload: Payload | undefined, exempt: boolean): Promise<void> | undefined {
     if (!exempt && this.#queue.length >= this.#limits.linkQueueFrames) {
       throw new RankwiseError(
         "ERR_QUEUE_FULL",
@@ -44,39 +45,40 @@ export class LinkSender {
         { peer: this.#peer },
       );
     }
+    const bytes = payloadBytes(payload);
+    const small = bytes <= SNAPSHOT_BYTES_MAX;
     const head = frameHead(header, bytes, small ? payload : undefined);
-    const rest = small ? undefined : payload;
+    const rest = small || payload === undefined ? [] : payload instanceof Uint8Array ? [payload] : payload;
     const room = this.#queue.length === 0 && this.#socket.writableLength <= this.#limits.linkQueueBytes;
-    if (room && rest === undefined) {
-      this.#write(head, rest, this.#pump);
+    if (room && small) {
+      this.#write({ head, rest, bytes: head.byteLength, written: undefined });
       return undefined;
     }
     const done = deferred<void>();
-    if (room) this.#write(head, rest, done.resolve);
-    else this.#queue.push({ head, rest, written: done.resolve });
+    const frame = { head, rest, bytes: head.byteLength + (small ? 0 : bytes), written: done.resolve };
+    if (room) this.#write(frame);
+    else this.#queue.push(frame);
     return done.promise;
   }
 
-  /** Resolves when nothing stands unsent. */
-  get idle(): boolean {
-    return this.#queue.length === 0 && this.#socket.writableLength === 0;
-  }
-
-  #write(head: Buffer, rest: Uint8Array | undefined, flushed: () => void): void {
+  /** One vectored write. What was copied into the head is complete when it is taken, the rest when it is flushed. */
+  #write({ head, rest, bytes, written }: QueuedFrame): void {
     const socket = this.#socket;
     this.#counters.framesSent += 1;
-    this.#counters.wireBytesSent += head.byteLength + (rest?.byteLength ?? 0);
-    if (rest === undefined) {
+    this.#counters.wireBytesSent += bytes;
+    const last = rest.at(-1);
+    if (last === undefined) {
       socket.write(head, this.#pump);
-      if (flushed !== this.#pump) flushed();
+      written?.();
       return;
     }
     socket.cork();
     socket.write(head);
-    socket.write(rest, (error) => {
+    for (const piece of rest.slice(0, -1)) socket.write(piece);
+    socket.write(last, (error) => {
       // a broken socket ends the link, and with it the group; who waits is told by that
       if (error) return;
-      flushed();
+      written?.();
       this.#pump();
     });
     socket.uncork();
@@ -86,7 +88,7 @@ export class LinkSender {
     while (this.#socket.writableLength <= this.#limits.linkQueueBytes) {
       const next = this.#queue.shift();
       if (next === undefined) return;
-      this.#write(next.head, next.rest, next.written);
+      this.#write(next);
     }
   };
 }

@@ -7,7 +7,7 @@ import { fingerprint, type FrameHeader, frameHeader, FrameKind } from "../../../
 import type { Counters } from "../../../shared/messages.ts";
 import type { WebSocket } from "ws";
 import { defaultLimits, type Limits } from "../../limits.ts";
-import type { FrameSink, Transport } from "../transport.ts";
+import type { FrameSink, Payload, Transport } from "../transport.ts";
 import { type LinkIdentity, type ListenAt, Listener } from "./listener.ts";
 import { dial } from "./receiver.ts";
 import { LinkSender } from "./sender.ts";
@@ -91,7 +91,7 @@ export class WebSocketTransport implements Transport {
     });
   }
 
-  send(peer: number, header: FrameHeader, payload: Uint8Array | undefined, exempt: boolean): Promise<void> | undefined {
+  send(peer: number, header: FrameHeader, payload: Payload | undefined, exempt: boolean): Promise<void> | undefined {
     const sender = this.#senders.get(peer);
     if (sender === undefined) throw new RankwiseError("ERR_INTERNAL", `no link to rank ${peer}`);
     return sender.send(header, payload, exempt);

@@ -1,18 +1,19 @@
 /** Frames as WebSocket messages: unmasked binary messages, as a server sends them (RFC 6455, section 5.2). */
 import { FRAME_HEADER_BYTES } from "../../../shared/constants.ts";
+import { type Payload, payloadBytes } from "../transport.ts";
 import { encodeHeader, type FrameHeader } from "../../../shared/frame.ts";
 
 const FIN_BINARY = 0x82;
 
 /**
  * The WebSocket header and the frame header in one buffer, with `inline` bytes of payload behind them.
- * `payloadBytes` counts the whole payload, also what is written after this buffer.
+ * `bytes` counts the whole payload, also what is written after this buffer.
  */
-export function frameHead(header: FrameHeader, payloadBytes: number, inline: Uint8Array | undefined): Buffer {
-  const messageBytes = FRAME_HEADER_BYTES + payloadBytes;
+export function frameHead(header: FrameHeader, bytes: number, inline: Payload | undefined): Buffer {
+  const messageBytes = FRAME_HEADER_BYTES + bytes;
   const lengthBytes = messageBytes < 126 ? 0 : messageBytes < 65_536 ? 2 : 8;
   const start = 2 + lengthBytes;
-  const head = Buffer.allocUnsafe(start + FRAME_HEADER_BYTES + (inline?.byteLength ?? 0));
+  const head = Buffer.allocUnsafe(start + FRAME_HEADER_BYTES + payloadBytes(inline));
   head[0] = FIN_BINARY;
   if (lengthBytes === 0) head[1] = messageBytes;
   else if (lengthBytes === 2) {
@@ -23,6 +24,10 @@ export function frameHead(header: FrameHeader, payloadBytes: number, inline: Uin
     head.writeBigUInt64BE(BigInt(messageBytes), 2);
   }
   encodeHeader(header, new DataView(head.buffer, head.byteOffset, head.byteLength), start);
-  if (inline !== undefined) head.set(inline, start + FRAME_HEADER_BYTES);
+  let position = start + FRAME_HEADER_BYTES;
+  for (const piece of inline === undefined ? [] : inline instanceof Uint8Array ? [inline] : inline) {
+    head.set(piece, position);
+    position += piece.byteLength;
+  }
   return head;
 }
