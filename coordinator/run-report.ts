@@ -1,7 +1,7 @@
 /** The report of a run, put together from what the coordinator saw and what the ranks said of themselves. */
 import { randomUUID } from "node:crypto";
 import { rename, rm, writeFile } from "node:fs/promises";
-import type { TransportName } from "../shared/config.ts";
+import { platforms, type TransportName } from "../shared/config.ts";
 import type { Settings } from "../shared/messages.ts";
 import type { RunReport } from "../shared/report.ts";
 import { reportedFailure } from "./failure.ts";
@@ -27,6 +27,8 @@ export function runReport(facts: RunFacts, { failure, roster }: Monitor): RunRep
     program: facts.program,
     mode: settings.mode,
     platform: settings.platform,
+    lanesMax: settings.lanesMax ?? platforms[settings.platform].lanesMax,
+    sqDepth: settings.sqDepth ?? platforms[settings.platform].sqDepth,
     nranks: settings.nranks,
     epoch: facts.epoch,
     transport: transportOf(settings.transport, facts.addresses),
@@ -40,6 +42,7 @@ export function runReport(facts: RunFacts, { failure, roster }: Monitor): RunRep
       exitCode: exit?.exitCode ?? null,
       signal: exit?.signal ?? null,
       counters: state?.counters ?? null,
+      queues: state?.queues ?? [],
       waits: state?.waits ?? [],
     })),
   };

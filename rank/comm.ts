@@ -12,6 +12,7 @@ import type { AllReduceOptions, ReduceOptions } from "./collectives/reduce-optio
 import { allToAllV, type AllToAllVOptions } from "./collectives/all-to-all-v.ts";
 import { allToAll } from "./collectives/all-to-all.ts";
 import { broadcast, type BroadcastOptions } from "./collectives/broadcast.ts";
+import { indexedAllToAllV, type IndexedAllToAllVOptions } from "./collectives/indexed-all-to-all-v.ts";
 import { reduceScatter } from "./collectives/reduce-scatter.ts";
 import { barrier } from "./collectives/barrier.ts";
 import { type CallBook, type CallOptions, type CollectiveSpec, refusable, type Task } from "./collectives/call.ts";
@@ -27,7 +28,9 @@ export interface JobSettings {
   readonly platform: Platform;
   readonly args: readonly string[];
   /** Most lanes of one launch, if not the platform profile's. */
-  readonly lanesMax?: number | undefined;
+  readonly lanesMax?: number | null;
+  /** WQEBBs of a submission queue, if not the platform profile's. */
+  readonly sqDepth?: number | null;
 }
 
 /** @internal What a `Comm` is made of. */
@@ -211,6 +214,32 @@ export class Comm {
    */
   allToAllV<D extends DType>(input: Tensor<D>, target: Window<D>, signal: Signal, options: AllToAllVOptions): Task {
     return this.#start(() => allToAllV(this.#group, input, target, signal, options, this.lanesMax));
+  }
+
+  /**
+   * The exchange of expert dispatch: rows are sent from where they lie, chosen by an index. Source s writes
+   * `input[index[d][j]]` into row s·C + j of destination d's target, for j below `sendCounts[d]`, and `recvCounts[s]`
+   * says how many came from rank s. A repeated index fills each of its slots; rows past a count keep what they held.
+   *
+   * A count outside [0, C], or an index in use outside [0, Nmax), ends the group, naming destination, slot and value.
+   *
+   * @param input tensor [Nmax, H], float32 or int8; Nmax may differ from rank to rank
+   * @param target window [P·C, H], sharing no memory with the input
+   * @param signal signal [P, S], S ≥ coreNum
+   * @throws {ERR_UNSUPPORTED} off platform a5sim, or for another dtype; {ERR_QUEUE_DEPTH} when a transfer does not fit
+   * its queue; {ERR_QUEUE_CONFLICT} for a second call in flight; {ERR_LIMIT} for more lanes than the platform has; and as
+   * `allToAll` does.
+   */
+  indexedAllToAllV<D extends "float32" | "int8">(
+    input: Tensor<D>,
+    target: Window<D>,
+    signal: Signal,
+    options: IndexedAllToAllVOptions,
+  ): Task {
+    const { platform, lanesMax } = this;
+    const { indexed, sqDepth } = platforms[platform];
+    const limits = { platform, lanesMax, indexed, sqDepth: this.#parts.settings.sqDepth ?? sqDepth };
+    return this.#start(() => indexedAllToAllV(this.#group, input, target, signal, options, limits));
   }
 
   /**

@@ -10,7 +10,7 @@ import { ignore } from "../shared/async.ts";
 import { WAIT_TIMEOUT_MS } from "../shared/constants.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import type { FrameHeader } from "../shared/frame.ts";
-import { type Cause, type Counters, type RankState, zeroCounters } from "../shared/messages.ts";
+import { type Cause, type Counters, type QueueCounters, type RankState, zeroCounters } from "../shared/messages.ts";
 import type { Faults } from "./faults.ts";
 import { Group, groupId } from "./group.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
@@ -49,6 +49,7 @@ export class Engine {
   readonly pending = new PendingWaits();
   readonly publications = new Publications();
   readonly counters: Counters = zeroCounters();
+  readonly #queues = new Map<string, QueueCounters>();
   readonly world: Group;
   readonly #groups = new Map<number, Group>();
   readonly #groupOrdinals = new Map<string, number>();
@@ -165,6 +166,17 @@ export class Engine {
     this.#onProgress = listener;
   }
 
+  /** The counters of one lane's submission queue to one peer (world rank). */
+  queue(peer: number, lane: number): QueueCounters {
+    const key = `${peer}:${lane}`;
+    let queue = this.#queues.get(key);
+    if (queue === undefined) {
+      queue = { peer, lane, sqes: 0, wqebbs: 0, doorbells: 0, cqes: 0, submittedWqeCount: 0 };
+      this.#queues.set(key, queue);
+    }
+    return queue;
+  }
+
   // ---- failure and end ----------------------------------------------------------------------------------------
 
   /**
@@ -223,6 +235,7 @@ export class Engine {
     const calls = [...this.#groups.values()].flatMap((group) =>
       group.ledger.current().map((call) => ({ ...call, group: [...group.members], groupOrdinal: group.ordinal })),
     );
-    return { counters: { ...this.counters }, calls, waits: this.pending.rows() };
+    const queues = [...this.#queues.values()].map((queue) => ({ ...queue }));
+    return { counters: { ...this.counters }, queues, calls, waits: this.pending.rows() };
   }
 }

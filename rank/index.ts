@@ -13,6 +13,7 @@ export type { Decode, Golden } from "./check.ts";
 export type { DeferredCondition } from "./checks.ts";
 export { AllReduceAlgo, type AllReduceOptions, type ReduceOptions } from "./collectives/reduce-options.ts";
 export type { AllToAllVOptions } from "./collectives/all-to-all-v.ts";
+export type { IndexedAllToAllVOptions } from "./collectives/indexed-all-to-all-v.ts";
 export type { BroadcastOptions } from "./collectives/broadcast.ts";
 export type { CallOptions, Task } from "./collectives/call.ts";
 export type { Comm } from "./comm.ts";

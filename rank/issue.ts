@@ -161,11 +161,72 @@ export function fence(engine: Engine, ctx: CallContext, worldRank: number): Prom
   const peer = engine.peer(worldRank);
   if (serialReached(peer.acked, peer.sent)) return Promise.resolve();
   engine.post(peer, frameHeader({ kind: FrameKind.Fence }));
+  return acknowledged(engine, ctx, peer);
+}
+
+/** Resolves when the last frame sent to the peer has been acknowledged, which that frame has asked for. */
+function acknowledged(engine: Engine, ctx: CallContext, peer: Peer): Promise<void> {
   const done = deferred<void>();
-  const entry = pendingEntry(engine, waitRow(ctx, "", "acknowledgement from", worldRank), done.reject);
+  const entry = pendingEntry(engine, waitRow(ctx, "", "acknowledgement from", peer.rank), done.reject);
   peer.fences.push({ serial: peer.sent, entry, done });
   engine.pending.add(entry);
   return done.promise;
+}
+
+/** Rows that lie apart here and together in a member's window: one frame, or several where the frame limit asks. */
+export interface RowsOperation {
+  /** Index in the group; not the own one. */
+  readonly peer: number;
+  readonly target: Allocation;
+  /** First byte in the target. */
+  readonly offset: number;
+  /** The rows' bytes, in order, all pieces of whole rows. */
+  readonly pieces: readonly Uint8Array[];
+  /** Ask for an acknowledgement of all that went before. */
+  readonly completion: boolean;
+}
+
+/** Writes rows by vectored frames; `local` resolves at local completion, `applied` when the owner has acknowledged. */
+export function putRows(
+  engine: Engine,
+  ctx: CallContext,
+  { peer, target, offset, pieces, completion }: RowsOperation,
+): { readonly local: Promise<void>; readonly applied: Promise<void> | undefined } {
+  engine.throwIfEnded();
+  const receiver = engine.peer(ctx.group.world(peer));
+  const frames = framesOf(pieces, engine.limits.framePayloadBytes);
+  const completions: Promise<void>[] = [];
+  let position = offset;
+  for (const [index, { bytes, parts }] of frames.entries()) {
+    const span = { offset: position, rowBytes: bytes, rows: 1, strideBytes: bytes };
+    const header = contextHeader(ctx, FrameKind.Put, target, span);
+    if (completion && index === frames.length - 1) header.flags |= FrameFlag.AckNow;
+    engine.counters.puts += 1;
+    engine.counters.payloadBytesSent += bytes;
+    const done = engine.send(receiver, header, parts, index > 0);
+    if (done !== undefined) completions.push(done);
+    position += bytes;
+  }
+  const applied = completion ? acknowledged(engine, ctx, receiver) : undefined;
+  return { local: localCompletion(engine, ctx, receiver, completions), applied };
+}
+
+/** Pieces in runs of at most `limit` bytes; a piece above it is cut. */
+function framesOf(pieces: readonly Uint8Array[], limit: number): { bytes: number; parts: Uint8Array[] }[] {
+  const frames: { bytes: number; parts: Uint8Array[] }[] = [];
+  for (const piece of pieces) {
+    for (let start = 0; start < piece.byteLength; start += limit) {
+      const part = piece.subarray(start, start + limit);
+      const last = frames.at(-1);
+      if (last === undefined || last.bytes + part.byteLength > limit) {
+        frames.push({ bytes: part.byteLength, parts: [part] });
+      } else {
+        last.parts.push(part);
+        last.bytes += part.byteLength;
+      }
+    }
+  }
+  return frames;
 }
 
 /** Resolves when everything sent to anybody so far has been applied. */

@@ -40,7 +40,8 @@ export class FrameServer implements FrameSink {
       }
       serveFrame(engine, peer, header, payload);
       peer.received = expected;
-      if (header.kind === FrameKind.Fence) engine.post(peer, frameHeader({ kind: FrameKind.Ack }));
+      if (header.kind === FrameKind.Fence || (header.flags & FrameFlag.AckNow) !== 0)
+        engine.post(peer, frameHeader({ kind: FrameKind.Ack }));
     } catch (error) {
       this.#fail(from, error);
     }

@@ -5,12 +5,16 @@ import { RankwiseError } from "./errors.ts";
 export interface PlatformProfile {
   /** Most lanes of one launch. */
   readonly lanesMax: number;
+  /** Whether indexed_all_to_all_v exists there. */
+  readonly indexed: boolean;
+  /** WQEBBs that the submission queue to one peer holds. */
+  readonly sqDepth: number;
 }
 
 /** The platform profiles that `-p` names. */
 export const platforms = {
-  a2a3sim: { lanesMax: 48 },
-  a5sim: { lanesMax: 36 },
+  a2a3sim: { lanesMax: 48, indexed: false, sqDepth: 0 },
+  a5sim: { lanesMax: 36, indexed: true, sqDepth: 256 },
 } as const satisfies Record<string, PlatformProfile>;
 
 /** Name of a platform profile. */

@@ -69,6 +69,18 @@ export const MESH_CHUNK_BYTES = 8 * 1024 * 1024;
 /** Elements of a tile: what is dealt to one lane at a time, as in PyPTO. */
 export const LANE_TILE_ELEMENTS = 256;
 
+/** Submission queues of indexed_all_to_all_v, as on a5: rows of one WRITE entry, WQEBBs of its slot, entries of a doorbell. */
+export const SQE_ROWS_MAX = 12;
+export const SQE_WQEBBS = 4;
+export const DOORBELL_SQES_MAX = 64;
+
+/** Rows of at least this many bytes leave from where they lie; shorter ones are merged by a copy first. */
+export const GATHER_COPY_BYTES_MAX = 4096;
+
+/** Staging of a lane for rows that stay on their rank. */
+export const SELF_SLOTS = 8;
+export const SELF_SLOT_BYTES = 8192;
+
 /** Defaults of the deadlines that the command line sets. */
 export const RUN_TIMEOUT_MS = 10 * 60_000;
 export const JOIN_TIMEOUT_MS = 60_000;

@@ -51,6 +51,9 @@ export const errorTable = {
   ERR_SIGNAL_NOT_CLEAN: "A builtin was given a signal with a nonzero cell last changed by Set; it would pass at once.",
   ERR_NOTIFY_MIXED: "Set and AtomicAdd met on one cell with no satisfied wait in between.",
   ERR_WAIT_TIMEOUT: "A wait passed its deadline; the message names the cell, its value and the value awaited.",
+  ERR_UNSUPPORTED: "The platform profile, dtype or queue mode does not support the call; the message says what does.",
+  ERR_QUEUE_DEPTH: "A transfer does not fit the submission queue of its peer; the message says which depth would do.",
+  ERR_QUEUE_CONFLICT: "Two indexed_all_to_all_v calls in flight on one rank would share submission queues.",
   ERR_BUFFER_CONFLICT:
     "Two calls in flight use the same buffer on different signals and neither was told to run after the other.",
   ERR_MISMATCH: "The ranks of a group disagree about a collective call; the table has a row per rank.",

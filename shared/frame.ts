@@ -63,6 +63,8 @@ export const FrameFlag = {
   AtomicAdd: 4,
   /** `rows` of a notify is a note of its builtin call, e.g. how many rows the sender will put. */
   Note: 8,
+  /** Acknowledge at once, as a fence does. */
+  AckNow: 16,
 } as const;
 
 /** The header of a data frame, decoded. */
@@ -165,7 +167,7 @@ export function decodeHeader(frame: Uint8Array): FrameHeader {
     value: view.getInt32(60, true),
   };
   if (header.kind < FrameKind.Welcome || header.kind > FrameKind.Goodbye) throw bad(`kind ${header.kind} is unknown`);
-  if (header.flags > 15) throw bad(`flags ${header.flags} are unknown`);
+  if (header.flags > 31) throw bad(`flags ${header.flags} are unknown`);
   if (!Number.isSafeInteger(header.offset) || header.offset < 0) throw bad(`offset ${header.offset} is no byte offset`);
   const regionBytes = header.rows * header.rowBytes;
   if (regionBytes > FRAME_PAYLOAD_BYTES_MAX) {

@@ -54,6 +54,8 @@ const counters = v.object({
   barriers: count,
   /** Counts of all_to_all_v that lay outside [0, M] and were clamped. */
   clampedCounts: count,
+  /** Copies of rows that indexed_all_to_all_v kept on their rank, each of one or more consecutive rows. */
+  coalescedCopies: count,
   payloadBytesSent: count,
   payloadBytesReceived: count,
   framesSent: count,
@@ -90,9 +92,24 @@ const currentCall = v.object({
   arguments: text,
 });
 
+/** The submission queue of one lane to one peer, counted where an entry is encoded or a doorbell is written. */
+const queueCounters = v.object({
+  peer: rankIndex,
+  lane: count,
+  /** WRITE entries. */
+  sqes: count,
+  /** The head: slots of work queue basic blocks, four for an entry. */
+  wqebbs: count,
+  doorbells: count,
+  /** Completions: one for each transfer that was not empty. */
+  cqes: count,
+  submittedWqeCount: count,
+});
+
 /** The outcome of one rank's part, which its counters and open calls at the end are. */
 const rankState = v.object({
   counters,
+  queues: v.array(queueCounters),
   calls: v.array(currentCall),
   waits: v.array(pendingWait),
 });
@@ -127,6 +144,9 @@ const settings = v.object({
   args: v.array(text),
   /** Seed of everything that is drawn by chance. */
   seed: count,
+  /** Instead of the platform profile's, or null. */
+  lanesMax: v.nullable(count),
+  sqDepth: v.nullable(count),
   waitTimeoutMs: count,
   joinTimeoutMs: count,
   graceMs: count,
@@ -223,6 +243,7 @@ export type Program = v.InferOutput<typeof program>;
 export type Counters = v.InferOutput<typeof counters>;
 export type PendingWait = v.InferOutput<typeof pendingWait>;
 export type CurrentCall = v.InferOutput<typeof currentCall>;
+export type QueueCounters = v.InferOutput<typeof queueCounters>;
 export type RankState = v.InferOutput<typeof rankState>;
 export type Cause = v.InferOutput<typeof cause>;
 
@@ -254,6 +275,7 @@ export function zeroCounters(): Counters {
     waits: 0,
     barriers: 0,
     clampedCounts: 0,
+    coalescedCopies: 0,
     payloadBytesSent: 0,
     payloadBytesReceived: 0,
     framesSent: 0,

@@ -1,7 +1,7 @@
 /** The report of a run, as `--json` writes it. */
 import type { Mode, Platform, TransportName } from "./config.ts";
 import type { ErrorCode } from "./errors.ts";
-import type { Counters, PendingWait } from "./messages.ts";
+import type { Counters, PendingWait, QueueCounters } from "./messages.ts";
 
 /** First cause of a failed run. Unknown parts are null. */
 export interface Failure {
@@ -26,6 +26,8 @@ export interface RankReport {
   signal: string | null;
   /** Counted where a frame is written or applied; null for a rank that could not report. */
   counters: Counters | null;
+  /** Submission queues of indexed_all_to_all_v, by peer and lane. */
+  queues: QueueCounters[];
   /** Waits that were pending when the group failed; empty after a good run. */
   waits: PendingWait[];
 }
@@ -37,6 +39,9 @@ export interface RunReport {
   program: string;
   mode: Mode;
   platform: Platform;
+  /** The platform's limits as they were in force. */
+  lanesMax: number;
+  sqDepth: number;
   nranks: number;
   epoch: number;
   transport: TransportName;

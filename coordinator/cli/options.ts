@@ -34,6 +34,8 @@ export interface JobOptions {
   readonly waitTimeout: number;
   readonly grace: number;
   readonly liveness: number;
+  readonly lanesMax?: number;
+  readonly sqDepth?: number;
   readonly json?: string;
   readonly env: Readonly<Record<string, string>>;
   readonly seed: number;
@@ -52,6 +54,12 @@ export function addJobOptions(command: Command): Command {
     .addOption(duration("--wait-timeout", "longest time for one wait", WAIT_TIMEOUT_MS))
     .addOption(duration("--grace", "time that ranks have to clean up after a failure", GRACE_MS))
     .addOption(duration("--liveness", "longest silence of a host", LIVENESS_MS))
+    .option("--lanes-max <count>", "most lanes of a launch, instead of the platform's", (text) =>
+      parseCount("--lanes-max", text, 1, 65_535),
+    )
+    .option("--sq-depth <wqebbs>", "depth of a submission queue, instead of the platform's", (text) =>
+      parseCount("--sq-depth", text, 1, Number.MAX_SAFE_INTEGER),
+    )
     .option("--json <file>", "write the report to a file")
     .addOption(
       new Option("--env <name=value>", "environment variable for the ranks; repeatable")
@@ -95,6 +103,8 @@ export function settingsOf(options: JobOptions, args: readonly string[]): Settin
     transport: options.transport,
     args: [...args],
     seed: options.seed,
+    lanesMax: options.lanesMax ?? null,
+    sqDepth: options.sqDepth ?? null,
     waitTimeoutMs: options.waitTimeout,
     joinTimeoutMs: options.joinTimeout,
     graceMs: options.grace,

@@ -48,6 +48,8 @@ export interface CollectiveSpec {
   /** Whether the call pushes into peers' targets at once, and so begins with a ready round when the window is reused. */
   readonly pushes: boolean;
   readonly buffers: readonly BufferUse[];
+  /** Whether the call uses the submission queues, which one call at a time may. */
+  readonly queues?: boolean;
   readonly options: CallOptions;
   run(call: CollectiveCall): Promise<void>;
 }
@@ -69,6 +71,7 @@ interface InFlight {
   readonly label: string;
   readonly signal: Allocation | undefined;
   readonly buffers: readonly BufferUse[];
+  readonly queues: boolean;
   /** The tasks that this one comes after, and those that they come after. */
   readonly follows: ReadonlySet<InFlight>;
   readonly done: Promise<void>;
@@ -95,12 +98,14 @@ export class CallBook {
     const follows = this.#predecessors(spec.op, spec.options);
     for (const other of this.#inFlight) if (other.signal === spec.signal) this.#add(follows, other);
     this.#refuseConflicts(spec, follows);
+    if (spec.queues === true) this.#refuseSharedQueues(spec, follows);
     const ready = spec.pushes && spec.target !== undefined && spec.target.builtinCalls > 0;
     if (spec.target !== undefined) spec.target.builtinCalls += 1;
     const agreement = `${spec.op}(${spec.agreement}${spec.pushes ? `, ready round ${ready ? "yes" : "no"}` : ""})`;
     const before = [...follows].map((call) => call.done);
     const task = this.#run(group, spec, agreement, ready && this.#engine.faults?.skipReady !== true, before);
-    return this.#record(task, { label: spec.op, signal: spec.signal, buffers: spec.buffers, follows });
+    const queues = spec.queues === true;
+    return this.#record(task, { label: spec.op, signal: spec.signal, buffers: spec.buffers, queues, follows });
   }
 
   /** Runs `work` as a task of its own, once the tasks of `after` have completed. @throws {ERR_INVALID_ARGUMENT} */
@@ -111,7 +116,7 @@ export class CallBook {
       await Promise.all([...follows].map((call) => call.done));
       await work();
     };
-    return this.#record(execute(), { label, signal: undefined, buffers: [], follows });
+    return this.#record(execute(), { label, signal: undefined, buffers: [], queues: false, follows });
   }
 
   #record(task: Task, parts: Omit<InFlight, "done">): Task {
@@ -190,6 +195,17 @@ export class CallBook {
   /** A task that is still in flight, with those it comes after; what is done needs no order any more. */
   #add(follows: Set<InFlight>, record: InFlight): void {
     for (const task of [record, ...record.follows]) if (this.#inFlight.has(task)) follows.add(task);
+  }
+
+  #refuseSharedQueues(spec: CollectiveSpec, follows: ReadonlySet<InFlight>): void {
+    for (const other of this.#inFlight) {
+      if (!other.queues || follows.has(other)) continue;
+      throw new RankwiseError(
+        "ERR_QUEUE_CONFLICT",
+        `${spec.op}: another ${other.label} is in flight on this rank and they would share submission queues; pass { after: task } to run after it`,
+        { collective: spec.op },
+      );
+    }
   }
 
   #refuseConflicts(spec: CollectiveSpec, follows: ReadonlySet<InFlight>): void {

@@ -54,7 +54,7 @@ function addRow(dtype: AtomicDType, target: NumberArray, operand: NumberArray, s
 /** Bytes as elements; bytes that do not start at a multiple of the element size are copied first. */
 function elementsOf(dtype: AtomicDType, bytes: Uint8Array): NumberArray {
   const { array, bytes: size } = dtypes[dtype];
-  const aligned = bytes.byteOffset % size === 0 ? bytes : bytes.slice();
+  const aligned = bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes); // slice of a Buffer copies nothing
   const ArrayType = array as new (buffer: ArrayBufferLike, byteOffset: number, length: number) => NumberArray;
   return new ArrayType(aligned.buffer, aligned.byteOffset, aligned.byteLength / size);
 }

@@ -4,7 +4,7 @@ import type { Incident } from "../../../coordinator/incidents.ts";
 import { type RankEntry, Roster } from "../../../coordinator/roster.ts";
 import { type RankState, zeroCounters } from "../../../shared/messages.ts";
 
-const state: RankState = { counters: zeroCounters(), calls: [], waits: [] };
+const state: RankState = { counters: zeroCounters(), queues: [], calls: [], waits: [] };
 
 function facts(overrides: Partial<FailureFacts> = {}, entries: readonly Partial<RankEntry>[] = []): FailureFacts {
   const roster = new Roster(4);

@@ -22,6 +22,8 @@ const plan: LaunchPlan = {
       joinTimeoutMs: 1000,
       graceMs: 1,
       livenessMs: 1,
+      lanesMax: null,
+      sqDepth: null,
     },
   },
   programPath: "program.mjs",

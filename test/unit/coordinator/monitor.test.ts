@@ -7,7 +7,7 @@ import type { ErrorCode } from "../../../shared/errors.ts";
 import { type RankState, zeroCounters } from "../../../shared/messages.ts";
 
 const options: MonitorOptions = { nranks: 4, startedAtMs: 0, timeoutMs: 60_000, graceMs: 1000 };
-const state: RankState = { counters: zeroCounters(), calls: [], waits: [] };
+const state: RankState = { counters: zeroCounters(), queues: [], calls: [], waits: [] };
 
 /** Without its time. */
 type Happening = MonitorEvent extends infer E ? (E extends MonitorEvent ? Omit<E, "atMs"> : never) : never;

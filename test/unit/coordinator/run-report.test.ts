@@ -18,6 +18,8 @@ const facts: RunFacts = {
     joinTimeoutMs: 1,
     graceMs: 1,
     livenessMs: 1,
+    lanesMax: null,
+    sqDepth: null,
   },
   epoch: 0,
   startedAtMs: 100,
@@ -28,7 +30,7 @@ const monitor = new Monitor({ nranks: 2, startedAtMs: 100, timeoutMs: 1, graceMs
 
 describe("runReport", () => {
   test("has a row for each rank, with null for what is unknown", () => {
-    const unknown = { pid: null, host: null, exitCode: null, signal: null, counters: null, waits: [] };
+    const unknown = { pid: null, host: null, exitCode: null, signal: null, counters: null, queues: [], waits: [] };
     expect(runReport(facts, monitor)).toEqual({
       ok: true,
       program: "./program.ts",

@@ -28,10 +28,12 @@ const options: CoordinatorOptions = {
     joinTimeoutMs: 60_000,
     graceMs: 100,
     livenessMs: 3000,
+    lanesMax: null,
+    sqDepth: null,
   },
 };
 const ofJob = { job: "the-job", epoch: 0 };
-const state = { counters: zeroCounters(), calls: [], waits: [] };
+const state = { counters: zeroCounters(), queues: [], calls: [], waits: [] };
 
 let coordinator: Coordinator;
 const peers: Peer[] = [];
