@@ -2,7 +2,9 @@
 
 /** The files (or folders) of shared/, lowest first: each may import only what stands before it. */
 const sharedOrder =
-  "constants errors assert async random auth half dtype shape frame messages codec config cost stats trace report log".split(" ");
+  "constants errors assert async liveness random auth half dtype shape frame messages codec config cost stats trace report log".split(
+    " ",
+  );
 
 /** @param {string[]} units */
 const sharedUnits = (units) => `^shared/(${units.join("|")})(/|\\.ts$)`;

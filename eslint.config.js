@@ -34,7 +34,14 @@ export default defineConfig(
   },
   {
     // A program is a module whose default export is main(comm); tools are told by theirs what to do.
-    files: ["examples/**", "rank/conformance.ts", "test/fixtures/**", "*.config.*"],
+    files: [
+      "examples/**",
+      "rank/conformance.ts",
+      "rank/drill.ts",
+      "rank/bench/program.ts",
+      "test/fixtures/**",
+      "*.config.*",
+    ],
     rules: { "no-restricted-syntax": "off" },
   },
   {

@@ -25,6 +25,18 @@ export function exitCause(entry: RankEntry): Cause {
   return { rank, pid, host, code, message: `rank ${rank} ${describeExit(exit)} ${when}`, call: null };
 }
 
+/** The cause that a stopped process is. */
+export function stoppedCause({ rank, host }: RankEntry, pid: number, stoppedMs: number): Cause {
+  const message = `rank ${rank} (pid ${pid}) is stopped, and has been for ${(stoppedMs / 1000).toFixed(1)} s (--liveness); SIGCONT would let it go on`;
+  return { rank, pid, host, code: "ERR_RANK_STOPPED", message, call: null };
+}
+
+/** The cause that a link is over which nothing comes any more, though both its ends live. */
+export function linkCutCause({ rank: peer, pid, host }: RankEntry, rank: number, silentMs: number): Cause {
+  const message = `nothing has come from rank ${peer} to rank ${rank} for ${(silentMs / 1000).toFixed(1)} s, though both answer the coordinator: the link between them is cut`;
+  return { rank: peer, pid, host, code: "ERR_PEER_LOST", message, call: null };
+}
+
 /** The cause that the loss of a host is, naming its ranks. */
 export function hostLostCause(supervisor: SupervisorEntry, reason: string): Cause {
   const { host, pid, ranks } = supervisor;
@@ -53,13 +65,24 @@ export function timeoutCause(timeoutMs: number): Cause {
  * The exit code of the command line for a cause: that of the error's kind, or the rank's own.
  * `exit` is how the rank ended, where it has; `interrupt` the signal that the coordinator got, if any.
  */
-export function exitCodeOf(cause: Pick<Cause, "code">, exit: Ending | null, interrupt?: string): number {
+export function exitCodeOf(
+  cause: Pick<Cause, "code"> & Partial<Pick<Cause, "rank">>,
+  exit: Ending | null,
+  interrupt?: string,
+): number {
+  // a limit that a rank's program ran into is that rank's failure; one that kept somebody out is the rendezvous's
+  if (cause.code === "ERR_LIMIT" && typeof cause.rank === "number") return EXIT_CODES.failure;
   if (cause.code === "ERR_RANK_KILLED") return 128 + signalNumber(exit?.signal);
   if (cause.code === "ERR_RANK_EXITED") return exit?.exitCode || EXIT_CODES.failure;
   if (cause.code === "ERR_INTERRUPTED") {
     return interrupt === "SIGINT" ? EXIT_CODES.interrupted : EXIT_CODES.terminated;
   }
   return exitCodes[cause.code] ?? EXIT_CODES.failure;
+}
+
+/** Whether a group that failed for this cause may be started again: a rank or its host failed, nothing else. */
+export function isRestartable({ code }: Pick<Cause, "code">): boolean {
+  return code !== "ERR_INTERRUPTED" && exitCodes[code] === undefined;
 }
 
 /** Exit codes of errors that are no rank's own failure; every other is `EXIT_CODES.failure`. */
@@ -71,6 +94,7 @@ const exitCodes: Partial<Record<ErrorCode, number>> = {
   ERR_PORT_IN_USE: EXIT_CODES.rendezvous,
   ERR_COORDINATOR_UNREACHABLE: EXIT_CODES.rendezvous,
   ERR_UNAUTHORIZED: EXIT_CODES.rendezvous,
+  ERR_TLS: EXIT_CODES.rendezvous,
   ERR_PROTOCOL_VERSION: EXIT_CODES.rendezvous,
   ERR_FOREIGN_JOB: EXIT_CODES.rendezvous,
   ERR_STALE_EPOCH: EXIT_CODES.rendezvous,

@@ -2,19 +2,24 @@
  * The coordinator of one job: feeds what the control server hears into the rendezvous and the monitor, and carries
  * out what these command. All decisions are theirs.
  */
-import { deferred } from "../shared/async.ts";
+import type { Tls } from "../shared/auth.ts";
+import { deferred, delay } from "../shared/async.ts";
 import { decodeMessage } from "../shared/codec.ts";
+import { STATE_ANSWER_MS } from "../shared/constants.ts";
 import { type RankwiseError, toWireError } from "../shared/errors.ts";
 import type { MessageOf, MessageType, Program, Settings } from "../shared/messages.ts";
-import type { RunReport } from "../shared/report.ts";
+import type { EpochReport, RunReport } from "../shared/report.ts";
 import type { ControlConnection } from "./connection.ts";
-import { failureSummary } from "./failure.ts";
+import { isRestartable } from "./causes.ts";
+import { type FailureFacts, failureSummary, reportedFailure } from "./failure.ts";
+import { LinkJudge } from "./link-judge.ts";
 import { Monitor } from "./monitor.ts";
 import type { Interrupt, MonitorCommand, MonitorEvent } from "./monitor-events.ts";
 import { Rendezvous, type RendezvousCommand, type RendezvousEvent } from "./rendezvous.ts";
 import { runReport } from "./run-report.ts";
 import { type ControlHello, ControlServer } from "./server.ts";
 import { Switchboard } from "./switchboard.ts";
+import { waitTable } from "./wait-table.ts";
 
 export interface CoordinatorOptions {
   readonly job: string;
@@ -22,6 +27,7 @@ export interface CoordinatorOptions {
   /** Address to bind, and the port; 0 takes any free one. */
   readonly host: string;
   readonly port: number;
+  readonly tls?: Tls | undefined;
   readonly program: Program;
   /** The program as the command line named it. */
   readonly programName: string;
@@ -31,6 +37,10 @@ export interface CoordinatorOptions {
   readonly timeoutMs: number;
   /** Folder of the ranks' output, to be named in a failure's summary. */
   readonly logDir?: string | undefined;
+  /** How often the group may be started again after a failure. */
+  readonly maxRestarts?: number | undefined;
+  /** A failed epoch is over and the next one begins; `summary` tells of the failure. */
+  readonly onRestart?: ((summary: string) => void) | undefined;
 }
 
 /** How a run ended. */
@@ -47,21 +57,24 @@ export class Coordinator {
   readonly #options: CoordinatorOptions;
   readonly #outcome = deferred<RunOutcome>();
   readonly #startedAtMs = nowMs();
-  readonly #rendezvous: Rendezvous;
-  readonly #monitor: Monitor;
   readonly #switchboard = new Switchboard();
   readonly #addresses = new Map<number, string>();
+  readonly #epochs: EpochReport[] = [];
+  /** Ranks that have answered what they are doing. */
+  readonly #answered = new Set<number>();
+  readonly #links: LinkJudge;
+  #rendezvous: Rendezvous;
+  #monitor: Monitor;
+  #epochStartedAtMs = this.#startedAtMs;
   #server!: ControlServer;
   #timer: NodeJS.Timeout | undefined;
 
   private constructor(options: CoordinatorOptions) {
     this.#options = options;
     this.outcome = this.#outcome.promise;
-    const { job, settings, timeoutMs } = options;
-    const { nranks, joinTimeoutMs, graceMs } = settings;
-    const startedAtMs = this.#startedAtMs;
-    this.#rendezvous = new Rendezvous({ job, epoch: EPOCH, nranks, joinTimeoutMs, startedAtMs });
-    this.#monitor = new Monitor({ nranks, startedAtMs, timeoutMs, graceMs });
+    this.#links = new LinkJudge(options.settings.livenessMs);
+    this.#rendezvous = this.#makeRendezvous();
+    this.#monitor = this.#makeMonitor();
   }
 
   /**
@@ -91,6 +104,19 @@ export class Coordinator {
   /** A signal has come; a second one ends everything at once. */
   interrupt(signal: Interrupt): void {
     this.#watch({ type: "interrupted", signal, atMs: nowMs() });
+  }
+
+  /** What every rank is doing right now, asked from all of them; those that do not answer are told by their process. */
+  async waitTable(): Promise<string> {
+    this.#answered.clear();
+    const question = { type: "ask_state", ...this.#job } as const;
+    this.#switchboard.tellRanks(question);
+    this.#switchboard.tellSupervisors(question);
+    await delay(STATE_ANSWER_MS);
+    const { job, programName, settings } = this.#options;
+    const seconds = ((nowMs() - this.#startedAtMs) / 1000).toFixed(1);
+    const headline = `rankwise: job ${job}, epoch ${this.#epoch}, ${programName} on ${settings.nranks} ranks, after ${seconds} s`;
+    return waitTable(this.#monitor.roster, headline, this.#answered);
   }
 
   /** Ends every connection. A command leaves without it: its peers go only after it has. */
@@ -140,6 +166,18 @@ export class Coordinator {
         this.#watch({ type: "rank_failed", rank, error, call, suspect: known, atMs });
         break;
       }
+      case "state":
+        this.#answered.add(rank);
+        this.#links.answered(rank, atMs);
+        this.#watch({ type: "state", rank, state: message.state, atMs });
+        break;
+      case "link_silent": {
+        const { peer, silentMs } = message;
+        if (!this.#isRank(peer)) break;
+        if (this.#links.isCut(peer, silentMs, atMs)) this.#watch({ type: "link_cut", rank, peer, silentMs, atMs });
+        else this.#switchboard.tellRank(peer, { type: "ask_state", ...this.#job });
+        break;
+      }
       case "goodbye":
       case "last_words":
         this.#watch({ type: message.type, rank, state: message.state, atMs });
@@ -149,6 +187,7 @@ export class Coordinator {
 
   #supervisorMessage(supervisor: number, message: MessageOf<(typeof fromSupervisor)[number]>): void {
     this.#switchboard.heard(supervisor);
+    if (message.epoch !== this.#epoch || !this.#monitor.roster.supervisors.has(supervisor)) return; // an old story
     const atMs = nowMs();
     switch (message.type) {
       case "spawned":
@@ -162,6 +201,17 @@ export class Coordinator {
           this.#watch({ type: "rank_exited", rank, exitCode, signal, atMs });
         }
         break;
+      case "rank_stopped":
+        if (this.#owns(supervisor, message.rank)) {
+          const { rank, pid, stoppedMs } = message;
+          this.#watch({ type: "rank_stopped", rank, pid, stoppedMs, atMs });
+        }
+        break;
+      case "rank_states": {
+        const states = message.states.filter(({ rank }) => this.#owns(supervisor, rank));
+        this.#watch({ type: "rank_states", states, atMs });
+        break;
+      }
       case "supervisor_failed":
         this.#watch({ type: "supervisor_failed", supervisor, error: message.error, atMs });
         break;
@@ -185,7 +235,7 @@ export class Coordinator {
     const atMs = nowMs();
     if (role?.kind === "rank") {
       this.#watch({ type: "rank_link_closed", rank: role.rank, atMs });
-    } else if (role?.kind === "supervisor") {
+    } else if (role?.kind === "supervisor" && this.#monitor.roster.supervisors.has(connection.id)) {
       this.#watch({ type: "supervisor_lost", supervisor: connection.id, reason, atMs });
     }
   }
@@ -201,7 +251,7 @@ export class Coordinator {
   }
 
   #arrange(command: RendezvousCommand): void {
-    const { job, program, env, settings } = this.#options;
+    const { program, env, settings } = this.#options;
     switch (command.type) {
       case "assign": {
         const { connection: supervisor, ranks } = command;
@@ -210,8 +260,7 @@ export class Coordinator {
         this.#watch({ type: "supervisor_joined", supervisor, host, pid, ranks, atMs: nowMs() });
         this.#switchboard.connection(supervisor).send({
           type: "assign",
-          job,
-          epoch: EPOCH,
+          ...this.#job,
           ranks: [...ranks],
           program,
           env: { ...env },
@@ -234,10 +283,10 @@ export class Coordinator {
         break;
       }
       case "start":
-        this.#switchboard.tellRanks({ type: "start", job, epoch: EPOCH, addresses: [...command.addresses], settings });
+        this.#switchboard.tellRanks({ type: "start", ...this.#job, addresses: [...command.addresses], settings });
         break;
       case "go":
-        this.#switchboard.tellRanks({ type: "go", job, epoch: EPOCH });
+        this.#switchboard.tellRanks({ type: "go", ...this.#job });
         break;
       case "fail":
         this.#watch({ type: "rendezvous_failed", error: toWireError(command.error), atMs: nowMs() });
@@ -249,6 +298,7 @@ export class Coordinator {
     const { livenessMs } = this.#options.settings;
     this.#switchboard.admitSupervisor(supervisor, livenessMs, () => {
       const reason = `it did not answer for ${livenessMs / 1000} s (--liveness)`;
+      if (!this.#monitor.roster.supervisors.has(supervisor)) return;
       this.#watch({ type: "supervisor_lost", supervisor, reason, atMs: nowMs() });
     });
   }
@@ -259,36 +309,99 @@ export class Coordinator {
   }
 
   #carryOut(command: MonitorCommand): void {
-    const { job } = this.#options;
     switch (command.type) {
       case "abort":
         this.#rendezvous.handle({ type: "closed" });
-        this.#switchboard.tellRanks({ type: "abort", job, epoch: EPOCH, cause: command.cause });
+        this.#switchboard.tellRanks({ type: "abort", ...this.#job, cause: command.cause });
         break;
       case "end":
-        this.#switchboard.tellRanks({ type: "end", job, epoch: EPOCH });
+        this.#switchboard.tellRanks({ type: "end", ...this.#job });
         break;
       case "terminate":
-        this.#switchboard.tellSupervisors({ type: "terminate", job, epoch: EPOCH, graceMs: command.graceMs });
+        this.#switchboard.tellSupervisors({ type: "terminate", ...this.#job, graceMs: command.graceMs });
         break;
       case "finished":
         this.#rendezvous.handle({ type: "closed" });
-        void this.#finish(command.exitCode);
+        if (this.#mayRestart()) this.#restart();
+        else void this.#finish(command.exitCode);
         break;
     }
   }
 
   async #finish(exitCode: number): Promise<void> {
-    const finishedAtMs = nowMs();
-    const { programName: program, settings, logDir } = this.#options;
-    const { failure, incidents, roster } = this.#monitor;
-    const addresses = [...this.#addresses.values()];
-    const startedAtMs = this.#startedAtMs;
-    const report = runReport({ program, settings, epoch: EPOCH, startedAtMs, finishedAtMs, addresses }, this.#monitor);
-    const summary = failure === null ? "" : failureSummary({ failure, incidents, roster, startedAtMs, logDir });
+    const { programName: program, settings } = this.#options;
+    const facts = {
+      program,
+      settings,
+      epoch: this.#epoch,
+      startedAtMs: this.#startedAtMs,
+      finishedAtMs: nowMs(),
+      addresses: [...this.#addresses.values()],
+      epochs: this.#epochs,
+    };
+    const failed = this.#failureFacts();
+    const report = runReport(facts, this.#monitor, failed);
+    const summary = failed === undefined ? "" : failureSummary(failed);
     // whoever waits for the outcome may leave at once, so the supervisors hear of it before
     await this.#switchboard.deliverToSupervisors({ type: "finished", exitCode });
     this.#outcome.resolve({ report, summary });
+  }
+
+  #failureFacts(): FailureFacts | undefined {
+    const { failure, incidents, roster } = this.#monitor;
+    const { logDir } = this.#options;
+    return failure === null ? undefined : { failure, incidents, roster, startedAtMs: this.#startedAtMs, logDir };
+  }
+
+  #mayRestart(): boolean {
+    const { failure, interrupted } = this.#monitor;
+    if (failure === null || interrupted || !isRestartable(failure.cause)) return false;
+    const { maxRestarts = 0, timeoutMs } = this.#options;
+    return this.#epochs.length < maxRestarts && nowMs() < this.#startedAtMs + timeoutMs;
+  }
+
+  /** Everything of the failed epoch is gone: the supervisors that are left get the ranks of the next one. */
+  #restart(): void {
+    const facts = this.#failureFacts();
+    if (facts === undefined) return;
+    const atMs = nowMs();
+    const summary = failureSummary(facts);
+    this.#epochs.push({
+      epoch: this.#epoch,
+      wallMs: atMs - this.#epochStartedAtMs,
+      failure: reportedFailure(facts),
+    });
+    this.#switchboard.dropRanks();
+    this.#addresses.clear();
+    this.#links.clear();
+    this.#epochStartedAtMs = atMs;
+    this.#rendezvous = this.#makeRendezvous();
+    this.#monitor = this.#makeMonitor();
+    this.#options.onRestart?.(summary);
+    for (const supervisor of this.#switchboard.supervisors) {
+      const { version, slots } = this.#switchboard.hello(supervisor, "join_supervisor");
+      this.#meet({ type: "supervisor_joins", connection: supervisor, version, slots });
+    }
+  }
+
+  #makeRendezvous(): Rendezvous {
+    const { nranks, joinTimeoutMs } = this.#options.settings;
+    return new Rendezvous({ ...this.#job, nranks, joinTimeoutMs, startedAtMs: this.#epochStartedAtMs });
+  }
+
+  #makeMonitor(): Monitor {
+    const { settings, timeoutMs } = this.#options;
+    const { nranks, graceMs } = settings;
+    return new Monitor({ nranks, startedAtMs: this.#startedAtMs, timeoutMs, graceMs });
+  }
+
+  /** Number of the epoch that runs: so many have failed before it. */
+  get #epoch(): number {
+    return this.#epochs.length;
+  }
+
+  get #job(): { readonly job: string; readonly epoch: number } {
+    return { job: this.#options.job, epoch: this.#epoch };
   }
 
   /** Sets the one timer to whatever is due next. */
@@ -310,18 +423,22 @@ export class Coordinator {
     const ranks = this.#monitor.roster.ranks.map(({ rank, pid, host }) => {
       return { rank, pid, host, address: this.#addresses.get(rank) ?? null };
     });
-    return { job, epoch: EPOCH, nranks: settings.nranks, ranks };
+    return { job, epoch: this.#epoch, nranks: settings.nranks, ranks };
   }
 }
-
-/** Groups are not restarted yet, so every job has one epoch. */
-const EPOCH = 0;
 
 /** Longest time that a timer takes. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-const fromRank = ["ready", "failed", "last_words", "goodbye"] as const satisfies MessageType[];
-const fromSupervisor = ["spawned", "exited", "supervisor_failed", "cleared"] as const satisfies MessageType[];
+const fromRank = ["ready", "state", "link_silent", "failed", "last_words", "goodbye"] as const satisfies MessageType[];
+const fromSupervisor = [
+  "spawned",
+  "exited",
+  "rank_stopped",
+  "rank_states",
+  "supervisor_failed",
+  "cleared",
+] as const satisfies MessageType[];
 
 /** The message, or undefined once `refuse` has been told what is wrong with it. */
 function decodeOr<T extends MessageType>(

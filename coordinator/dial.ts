@@ -2,7 +2,7 @@
 import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
-import { bearer } from "../shared/auth.ts";
+import { bearer, isTlsFault, type Tls } from "../shared/auth.ts";
 import { CONTROL_MESSAGE_BYTES_MAX, HELLO_TIMEOUT_MS } from "../shared/constants.ts";
 import { RankwiseError } from "../shared/errors.ts";
 
@@ -22,16 +22,23 @@ export interface Dialled {
  * until `timeoutMs` have passed: the coordinator may start last.
  *
  * @throws {ERR_UNAUTHORIZED} at once when the token is refused
+ * @throws {ERR_TLS} at once when its certificate is not accepted
  * @throws {ERR_COORDINATOR_UNREACHABLE}
  */
-export async function dialCoordinator(url: string, token: string, timeoutMs: number): Promise<Dialled> {
+export async function dialCoordinator(
+  url: string,
+  token: string,
+  timeoutMs: number,
+  tls?: Pick<Tls, "ca">,
+): Promise<Dialled> {
   const untilMs = performance.now() + timeoutMs;
   for (let pauseMs = RETRY_MS; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
     try {
       const leftMs = Math.max(untilMs - performance.now(), 1);
-      return await attempt(url, token, Math.min(HELLO_TIMEOUT_MS, leftMs));
+      return await attempt(url, token, Math.min(HELLO_TIMEOUT_MS, leftMs), tls);
     } catch (error) {
       if (error instanceof RankwiseError) throw error;
+      if (isTlsFault(error)) throw tlsError(url, error);
       if (performance.now() + pauseMs > untilMs) {
         const message = error instanceof Error ? error.message : String(error);
         throw new RankwiseError(
@@ -47,11 +54,12 @@ export async function dialCoordinator(url: string, token: string, timeoutMs: num
 }
 
 /** One attempt. Rejects with a RankwiseError only when another would end alike. */
-function attempt(url: string, token: string, timeoutMs: number): Promise<Dialled> {
+function attempt(url: string, token: string, timeoutMs: number, tls: Pick<Tls, "ca"> | undefined): Promise<Dialled> {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(url, {
       headers: { authorization: bearer(token) },
       perMessageDeflate: false,
+      ...(tls === undefined ? {} : { ca: tls.ca }),
       maxPayload: CONTROL_MESSAGE_BYTES_MAX,
       handshakeTimeout: Math.ceil(timeoutMs),
     });
@@ -69,6 +77,16 @@ function attempt(url: string, token: string, timeoutMs: number): Promise<Dialled
       resolve({ socket, localAddress });
     });
   });
+}
+
+function tlsError(url: string, error: unknown): RankwiseError {
+  const message = error instanceof Error ? error.message : String(error);
+  return new RankwiseError(
+    "ERR_TLS",
+    `the coordinator at ${url}: ${message}; the certificate must name the host of the address, and --tls-ca must have signed it`,
+    {},
+    error,
+  );
 }
 
 function refusal(url: string, status: number): Error {

@@ -1,10 +1,10 @@
 /** A failure as people read it: the first cause, then its consequences, then where each rank was. */
-import type { CurrentCall, PendingWait } from "../shared/messages.ts";
-import type { Failure } from "../shared/report.ts";
+import type { Consequence, Failure } from "../shared/report.ts";
 import { describeExit } from "./causes.ts";
 import type { Incident } from "./incidents.ts";
 import type { GroupFailure } from "./monitor.ts";
-import type { RankEntry, Roster } from "./roster.ts";
+import type { Roster } from "./roster.ts";
+import { callsOf, processOf, row, waitsOf } from "./wait-table.ts";
 
 /** Most rows of one kind that a summary prints. */
 const SUMMARY_ROWS_MAX = 20;
@@ -20,9 +20,22 @@ export interface FailureFacts {
 }
 
 /** The first cause as the report holds it. */
-export function reportedFailure({ cause }: GroupFailure, roster: Roster): Failure {
+export function reportedFailure(facts: FailureFacts): Failure {
+  const { failure, roster, startedAtMs, logDir } = facts;
+  const { cause } = failure;
   const exit = cause.rank === null ? null : roster.rank(cause.rank).exit;
-  return { ...cause, exitCode: exit?.exitCode ?? null, signal: exit?.signal ?? null };
+  return {
+    ...cause,
+    atMs: causeTimeMs(facts) - startedAtMs,
+    exitCode: exit?.exitCode ?? null,
+    signal: exit?.signal ?? null,
+    logs: logDir === undefined || cause.rank === null ? [] : logsOf(logDir, cause.rank),
+  };
+}
+
+/** What followed from the first cause, as the report holds it. */
+export function reportedConsequences(facts: FailureFacts): Consequence[] {
+  return consequences(facts).map((incident) => ({ ...incident, atMs: incident.atMs - facts.startedAtMs }));
 }
 
 /** The text that a failed run prints: one line that says it all, then indented rows. Ends without a newline. */
@@ -36,29 +49,37 @@ export function failureSummary(facts: FailureFacts): string {
     told,
     row("first cause", `${timeOf(facts, causeTimeMs(facts))}  ${place(cause)}${during(cause.call)}`),
     ...capped(details, "lines").map((line) => `      ${line}`),
-    ...capped(consequences(facts), "consequences").map((text) => row("consequence", text)),
-    ...capped(roster.ranks.flatMap(waitsOf), "waits").map((text) => row("waiting", text)),
-    ...(cause.code === "ERR_MISMATCH" ? callTable(roster).map((text) => row("calls", text)) : []),
+    ...capped(
+      consequences(facts).map((incident) => describeIncident(incident, facts)),
+      "consequences",
+    ).map((text) => row("consequence", text)),
+    // ranks that disagree wait for each other in vain: what they are in says more
+    ...(cause.code === "ERR_MISMATCH"
+      ? roster.ranks.map((entry) => row("calls", callsOf(entry)))
+      : capped(
+          roster.ranks.flatMap((entry) => waitsOf(entry, roster)),
+          "waits",
+        ).map((text) => row("waiting", text))),
+    ...roster.ranks.flatMap(processOf).map((text) => row("process", text)),
     ...endings(roster).map((text) => row("ended", text)),
   ];
-  if (logDir !== undefined && cause.rank !== null) lines.push(row("output", `${logDir}/rank-${cause.rank}.{out,err}`));
+  if (logDir !== undefined && cause.rank !== null) lines.push(row("output", logsOf(logDir, cause.rank).join(" ")));
   lines.push(row("exit code", String(exitCode)));
   return lines.join("\n");
 }
 
-function row(label: string, text: string): string {
-  return `  ${label.padEnd(13)}${text}`;
+function logsOf(logDir: string, rank: number): string[] {
+  return ["out", "err"].map((stream) => `${logDir}/rank-${rank}.${stream}`);
 }
 
-function consequences(facts: FailureFacts): string[] {
-  const { failure, incidents } = facts;
-  return incidents
-    .filter((incident) => !isCause(incident, failure))
-    .map((incident) => {
-      const who = incident.rank === null ? `host ${incident.host ?? "of the coordinator"}` : `rank ${incident.rank}`;
-      const [message = ""] = incident.message.split("\n");
-      return `${timeOf(facts, incident.atMs)}  ${who}: ${incident.code}${during(incident.call)}: ${message}`;
-    });
+function consequences({ failure, incidents }: FailureFacts): Incident[] {
+  return incidents.filter((incident) => !isCause(incident, failure));
+}
+
+function describeIncident(incident: Incident, facts: FailureFacts): string {
+  const who = incident.rank === null ? `host ${incident.host ?? "of the coordinator"}` : `rank ${incident.rank}`;
+  const [message = ""] = incident.message.split("\n");
+  return `${timeOf(facts, incident.atMs)}  ${who}: ${incident.code}${during(incident.call)}: ${message}`;
 }
 
 function isCause(incident: Incident, { cause }: GroupFailure): boolean {
@@ -84,28 +105,6 @@ function place({ rank, pid, host }: { rank: number | null; pid: number | null; h
 
 function during(call: string | null): string {
   return call === null ? "" : ` in ${call}`;
-}
-
-function waitsOf(entry: RankEntry): string[] {
-  return (entry.state?.waits ?? []).map((wait) => `rank ${entry.rank}: ${describeWait(wait)}`);
-}
-
-function describeWait(wait: PendingWait): string {
-  const cell = wait.cell.length === 0 ? "" : ` [${wait.cell.join(", ")}]`;
-  const missing = wait.missing.length === 0 ? "" : `, missing ranks ${wait.missing.join(", ")}`;
-  const { call, signal, compare, expected, current, ageMs } = wait;
-  return `${call} for ${(ageMs / 1000).toFixed(1)} s on "${signal}"${cell}: ${compare} ${expected}, now ${current}${missing}`;
-}
-
-function callTable(roster: Roster): string[] {
-  return roster.ranks.map(({ rank, state }) => {
-    const calls = state?.calls.map(describeCall) ?? ["did not report"];
-    return `rank ${rank}: ${calls.length === 0 ? "in no call" : calls.join("; ")}`;
-  });
-}
-
-function describeCall(call: CurrentCall): string {
-  return `${call.op} #${call.seq} of group [${call.group.join(", ")}]: ${call.arguments}`;
 }
 
 /** How the ranks ended, alike endings in one row. */

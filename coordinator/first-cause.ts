@@ -31,6 +31,7 @@ export class FirstCause {
   /** First report of each rank. */
   readonly #reports = new Map<number, RankReportedFailure>();
   readonly #lostHosts = new Map<number, Cause>();
+  readonly #stopped = new Map<number, Cause>();
 
   constructor(roster: Roster) {
     this.#roster = roster;
@@ -59,6 +60,12 @@ export class FirstCause {
     const { pid, host } = this.#roster.rank(rank);
     const message = `rank ${rank} closed its control link without a goodbye, and its process is not known to have ended`;
     this.#open({ atMs, rank, believed: () => ({ rank, pid, host, code: "ERR_PEER_LOST", message, call: null }) });
+  }
+
+  /** A rank's process is stopped, as its supervisor has seen. */
+  addStopped(cause: Cause, rank: number, atMs: number): void {
+    this.#stopped.set(rank, cause);
+    this.#open({ atMs, rank, believed: () => cause });
   }
 
   /** A host is lost with all its ranks. */
@@ -100,7 +107,7 @@ export class FirstCause {
       // an end that follows an accusation proves nothing as long as the accused may prove more
       if (found !== undefined || (!inCircle && !expired)) return found;
     }
-    const lost = this.#lostHosts.get(rank);
+    const lost = this.#stopped.get(rank) ?? this.#lostHosts.get(rank);
     if (lost !== undefined) return lost;
     // While its link is open, the rank's own word on why it exits may still be under way.
     const entry = this.#roster.rank(rank);
@@ -114,7 +121,7 @@ export class FirstCause {
     const { pid, host, exit } = this.#roster.rank(accused);
     const ended = accused !== rank && exit !== null ? `; rank ${accused} ${describeExit(exit)}` : "";
     const message = accused === rank ? error.message : `${error.message} (reported by rank ${rank})${ended}`;
-    return { rank: accused, pid, host, code: error.code, message, call };
+    return { rank: accused, pid, host, code: error.code, message, call: accused === rank ? call : null };
   }
 }
 

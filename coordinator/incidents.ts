@@ -8,6 +8,7 @@ import type { Roster } from "./roster.ts";
 export interface Incident {
   readonly atMs: number;
   readonly rank: number | null;
+  readonly pid: number | null;
   readonly host: string | null;
   readonly code: ErrorCode;
   readonly message: string;
@@ -21,26 +22,38 @@ export function incidentOf(event: MonitorEvent, roster: Roster): Incident | unde
     case "rank_failed": {
       const { rank, error, call } = event;
       if (error.code === "ERR_GROUP_ENDED") return undefined;
-      return { atMs, rank, host: roster.rank(rank).host, code: error.code, message: error.message, call };
+      const { pid, host } = roster.rank(rank);
+      return { atMs, rank, pid, host, code: error.code, message: error.message, call };
     }
     case "rank_exited": {
-      const { rank, host, exit, goodbye } = roster.rank(event.rank);
+      const { rank, pid, host, exit, goodbye } = roster.rank(event.rank);
       if (exit === null || exit.ordered || (goodbye && exit.exitCode === 0)) return undefined;
       const code = exit.signal === null ? "ERR_RANK_EXITED" : "ERR_RANK_KILLED";
-      return { atMs, rank, host, code, message: describeExit(exit), call: null };
+      return { atMs, rank, pid, host, code, message: describeExit(exit), call: null };
+    }
+    case "rank_stopped": {
+      const { rank, host } = roster.rank(event.rank);
+      const message = "its process is stopped";
+      return { atMs, rank, pid: event.pid, host, code: "ERR_RANK_STOPPED", message, call: null };
+    }
+    case "link_cut": {
+      const { rank, pid, host } = roster.rank(event.peer);
+      const message = `nothing comes from it to rank ${event.rank}`;
+      return { atMs, rank, pid, host, code: "ERR_PEER_LOST", message, call: null };
     }
     case "supervisor_failed": {
-      const { host } = roster.supervisor(event.supervisor);
-      return { atMs, rank: null, host, code: event.error.code, message: event.error.message, call: null };
+      const { pid, host } = roster.supervisor(event.supervisor);
+      return { atMs, rank: null, pid, host, code: event.error.code, message: event.error.message, call: null };
     }
     case "supervisor_lost": {
-      const { host } = roster.supervisor(event.supervisor);
-      return { atMs, rank: null, host, code: "ERR_HOST_LOST", message: event.reason, call: null };
+      const { pid, host } = roster.supervisor(event.supervisor);
+      return { atMs, rank: null, pid, host, code: "ERR_HOST_LOST", message: event.reason, call: null };
     }
     case "interrupted":
       return {
         atMs,
         rank: null,
+        pid: null,
         host: null,
         code: "ERR_INTERRUPTED",
         message: `the coordinator got ${event.signal}`,

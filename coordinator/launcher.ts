@@ -1,6 +1,7 @@
 /** Starts rank processes: each a process group of its own, told by its environment who it is. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
+import type { TlsFiles } from "../shared/auth.ts";
 import { ENV } from "../shared/config.ts";
 import type { MessageOf } from "../shared/messages.ts";
 import { RankwiseError } from "../shared/errors.ts";
@@ -16,6 +17,8 @@ export interface LaunchPlan {
   /** The coordinator, as this host reaches it. */
   readonly url: string;
   readonly token: string;
+  /** PEM files for links over TCP. */
+  readonly tls?: TlsFiles | undefined;
   /** Address to listen on, and the name under which others reach it. */
   readonly bind: string;
   readonly advertise: string;
@@ -75,12 +78,15 @@ export function rankEnvironment(rank: number, plan: LaunchPlan): Record<string, 
     [ENV.socketDir]: plan.socketDir,
     [ENV.transport]: plan.transport,
     [ENV.joinTimeoutMs]: String(settings.joinTimeoutMs),
+    ...(plan.tls === undefined
+      ? {}
+      : { [ENV.tlsCert]: plan.tls.cert, [ENV.tlsKey]: plan.tls.key, [ENV.tlsCa]: plan.tls.ca }),
     RANK: String(rank),
     WORLD_SIZE: String(settings.nranks),
     LOCAL_RANK: String(assign.ranks.indexOf(rank)),
     LOCAL_WORLD_SIZE: String(assign.ranks.length),
     MASTER_ADDR: hostname.replace(/^\[(.*)\]$/u, "$1"),
-    MASTER_PORT: port === "" ? "80" : port,
+    MASTER_PORT: port === "" ? (url.startsWith("wss") ? "443" : "80") : port,
   };
 }
 

@@ -1,6 +1,6 @@
 /** What the monitor is told, and what it wants done. */
 import type { WireError } from "../shared/errors.ts";
-import type { Cause, RankState } from "../shared/messages.ts";
+import type { Cause, ProcessState, RankState } from "../shared/messages.ts";
 
 /** Signals that interrupt a run. */
 export type Interrupt = "SIGINT" | "SIGTERM";
@@ -30,6 +30,15 @@ export type MonitorEvent = { readonly atMs: number } & (
       readonly exitCode: number | null;
       readonly signal: string | null;
     }
+  | { readonly type: "rank_stopped"; readonly rank: number; readonly pid: number; readonly stoppedMs: number }
+  | {
+      readonly type: "rank_states";
+      readonly states: readonly { readonly rank: number; readonly state: ProcessState }[];
+    }
+  /** Two ranks live, and yet nothing comes from one to the other. */
+  | { readonly type: "link_cut"; readonly rank: number; readonly peer: number; readonly silentMs: number }
+  /** What a rank is doing, because it was asked. */
+  | { readonly type: "state"; readonly rank: number; readonly state: RankState }
   | { readonly type: "goodbye"; readonly rank: number; readonly state: RankState }
   | { readonly type: "last_words"; readonly rank: number; readonly state: RankState }
   | { readonly type: "supervisor_failed"; readonly supervisor: number; readonly error: WireError }

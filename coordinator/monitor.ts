@@ -11,7 +11,15 @@
  */
 import { CLEAR_MS, LAST_WORDS_MS, SIGTERM_SETTLE_MS } from "../shared/constants.ts";
 import type { Cause } from "../shared/messages.ts";
-import { exitCodeOf, hostLostCause, interruptedCause, jobCause, timeoutCause } from "./causes.ts";
+import {
+  exitCodeOf,
+  hostLostCause,
+  interruptedCause,
+  jobCause,
+  linkCutCause,
+  stoppedCause,
+  timeoutCause,
+} from "./causes.ts";
 import { FirstCause } from "./first-cause.ts";
 import { type Incident, incidentOf } from "./incidents.ts";
 import type { Interrupt, MonitorCommand, MonitorEvent } from "./monitor-events.ts";
@@ -63,6 +71,11 @@ export class Monitor {
     return this.#failure;
   }
 
+  /** Whether somebody has asked for the end. */
+  get interrupted(): boolean {
+    return this.#interrupts.length > 0;
+  }
+
   /** When a `tick` is due next; undefined when only an event can change anything. */
   get deadlineMs(): number | undefined {
     const least = Math.min(...this.#deadlinesMs().filter((time) => time > this.#nowMs));
@@ -97,6 +110,23 @@ export class Monitor {
         break;
       case "rank_joined":
         Object.assign(roster.rank(event.rank), { link: "open", pid: event.pid, host: event.host });
+        break;
+      case "rank_stopped": {
+        const entry = roster.rank(event.rank);
+        entry.process = "stopped";
+        if (this.#phase === "clearing") break;
+        this.#firstCause.addStopped(stoppedCause(entry, event.pid, event.stoppedMs), event.rank, atMs);
+        break;
+      }
+      case "link_cut":
+        if (this.#phase !== "running") break;
+        this.#firstCause.addCertain(linkCutCause(roster.rank(event.peer), event.rank, event.silentMs), atMs);
+        break;
+      case "rank_states":
+        for (const { rank, state } of event.states) roster.rank(rank).process = state;
+        break;
+      case "state":
+        roster.rank(event.rank).asked = event.state;
         break;
       case "goodbye":
         Object.assign(roster.rank(event.rank), { goodbye: true, state: event.state });

@@ -72,6 +72,8 @@ export interface OutputOptions {
   readonly tagged: boolean;
   /** Folder for `rank-N.out` and `rank-N.err`, if any. */
   readonly logDir: string | undefined;
+  /** Go on at the end of the files, where an earlier epoch has written. */
+  readonly append?: boolean;
   readonly sink: LineSink;
 }
 
@@ -113,11 +115,11 @@ export class RankOutput {
   }
 
   #follow(rank: number, name: "stdout" | "stderr", extension: string, stream: Readable): void {
-    const { job, tagged, logDir, sink } = this.#options;
+    const { job, tagged, logDir, append = false, sink } = this.#options;
     const prefix = Buffer.from(tagged ? `[${job},${rank}]<${name}> ` : `[${rank}] `);
     const newline = Buffer.from("\n");
     const splitter = new LineSplitter((line) => sink.write(Buffer.concat([prefix, line, newline])));
-    const file = logDir === undefined ? undefined : openLog(join(logDir, `rank-${rank}.${extension}`), sink);
+    const file = logDir === undefined ? undefined : openLog(join(logDir, `rank-${rank}.${extension}`), append, sink);
     stream.on("data", (chunk: Buffer) => {
       splitter.push(chunk);
       file?.write(chunk);
@@ -133,8 +135,8 @@ export class RankOutput {
   }
 }
 
-function openLog(path: string, sink: LineSink): WriteStream {
-  const file = createWriteStream(path);
+function openLog(path: string, append: boolean, sink: LineSink): WriteStream {
+  const file = createWriteStream(path, { flags: append ? "a" : "w" });
   file.on("error", (error) => sink.write(Buffer.from(`rankwise: --log-dir: ${error.message}\n`)));
   return file;
 }

@@ -52,6 +52,8 @@ export async function builtinPrograms(): Promise<Map<string, string>> {
     if (title !== undefined) programs.set(title.replaceAll("-", "_"), join(folder, file));
   }
   programs.set("conformance", join(distFolder(), "conformance.js")); // what `rankwise check` runs
+  programs.set("drill", join(distFolder(), "drill.js")); // what `rankwise drill` runs
+  programs.set("bench", join(distFolder(), "bench.js")); // what `rankwise bench` runs
   return programs;
 }
 

@@ -1,6 +1,6 @@
 /** What the coordinator knows of each rank and each supervisor. */
 import { assert, present } from "../shared/assert.ts";
-import type { RankState } from "../shared/messages.ts";
+import type { ProcessState, RankState } from "../shared/messages.ts";
 
 /** How a process ended: with a code, or by a signal. */
 export interface ExitRecord {
@@ -20,7 +20,12 @@ export interface RankEntry {
   pid: number | null;
   link: "none" | "open" | "closed";
   goodbye: boolean;
+  /** Its last words or its goodbye. */
   state: RankState | null;
+  /** Its latest answer to the question what it is doing. */
+  asked: RankState | null;
+  /** What its process was last seen doing. */
+  process: ProcessState | null;
   exit: ExitRecord | null;
 }
 
@@ -47,6 +52,8 @@ export class Roster {
       link: "none" as const,
       goodbye: false,
       state: null,
+      asked: null,
+      process: null,
       exit: null,
     }));
   }

@@ -3,8 +3,8 @@ import { randomUUID } from "node:crypto";
 import { rename, rm, writeFile } from "node:fs/promises";
 import { platforms, type TransportName } from "../shared/config.ts";
 import type { Settings } from "../shared/messages.ts";
-import type { RunReport } from "../shared/report.ts";
-import { reportedFailure } from "./failure.ts";
+import type { EpochReport, RunReport } from "../shared/report.ts";
+import { type FailureFacts, reportedConsequences, reportedFailure } from "./failure.ts";
 import type { Monitor } from "./monitor.ts";
 
 /** What the monitor does not know of a run. */
@@ -17,13 +17,19 @@ export interface RunFacts {
   readonly finishedAtMs: number;
   /** Addresses of the ranks that joined. */
   readonly addresses: readonly string[];
+  /** Failed epochs before this one. */
+  readonly epochs: readonly EpochReport[];
 }
 
 /** The report of a finished run. */
-export function runReport(facts: RunFacts, { failure, roster }: Monitor): RunReport {
+export function runReport(
+  facts: RunFacts,
+  { roster }: Pick<Monitor, "roster">,
+  failed: FailureFacts | undefined,
+): RunReport {
   const { settings } = facts;
   return {
-    ok: failure === null,
+    ok: failed === undefined,
     program: facts.program,
     mode: settings.mode,
     platform: settings.platform,
@@ -33,9 +39,11 @@ export function runReport(facts: RunFacts, { failure, roster }: Monitor): RunRep
     epoch: facts.epoch,
     transport: transportOf(settings.transport, facts.addresses),
     wallMs: facts.finishedAtMs - facts.startedAtMs,
-    exitCode: failure?.exitCode ?? 0,
-    failure: failure === null ? null : reportedFailure(failure, roster),
-    ranks: roster.ranks.map(({ rank, pid, host, exit, state }) => ({
+    exitCode: failed?.failure.exitCode ?? 0,
+    failure: failed === undefined ? null : reportedFailure(failed),
+    consequences: failed === undefined ? [] : reportedConsequences(failed),
+    epochs: [...facts.epochs],
+    ranks: roster.ranks.map(({ rank, pid, host, exit, state, process }) => ({
       rank,
       pid,
       host,
@@ -43,6 +51,7 @@ export function runReport(facts: RunFacts, { failure, roster }: Monitor): RunRep
       signal: exit?.signal ?? null,
       counters: state?.counters ?? null,
       queues: state?.queues ?? [],
+      process: failed === undefined ? null : process,
       waits: state?.waits ?? [],
     })),
   };

@@ -1,20 +1,21 @@
 /** A whole run in this process: a coordinator, and one supervisor that starts all ranks on this host. */
 import { randomBytes } from "node:crypto";
+import { readTls, type TlsFiles } from "../shared/auth.ts";
 import { Coordinator, type CoordinatorOptions, type RunOutcome } from "./coordinator.ts";
-import type { Interrupt } from "./monitor-events.ts";
 import type { LineSink } from "./output.ts";
 import { Supervisor } from "./supervisor.ts";
 
 /** A job to run on this host. */
-export interface RunOptions extends Omit<CoordinatorOptions, "job" | "token" | "host" | "port"> {
+export interface RunOptions extends Omit<CoordinatorOptions, "job" | "token" | "host" | "port" | "tls"> {
+  readonly tls?: TlsFiles | undefined;
   /** Made up where there is none. */
   readonly token?: string | undefined;
   readonly cwd: string;
   readonly tagOutput: boolean;
   /** Where the ranks' output goes. */
   readonly sink: LineSink;
-  /** Called once with the function that tells the run of a signal. */
-  readonly onInterruptible: (interrupt: (signal: Interrupt) => void) => void;
+  /** Called once, with the coordinator to be told of signals. */
+  readonly onStart: (coordinator: Pick<Coordinator, "interrupt" | "waitTable">) => void;
 }
 
 /**
@@ -25,12 +26,14 @@ export interface RunOptions extends Omit<CoordinatorOptions, "job" | "token" | "
  */
 export async function runJob(options: RunOptions): Promise<RunOutcome> {
   const token = options.token ?? makeToken();
-  const coordinator = await Coordinator.start({ ...options, job: makeJobId(), token, host: LOOPBACK, port: 0 });
-  options.onInterruptible((signal) => coordinator.interrupt(signal));
+  const tls = options.tls === undefined ? undefined : readTls(options.tls);
+  const coordinator = await Coordinator.start({ ...options, tls, job: makeJobId(), token, host: LOOPBACK, port: 0 });
+  options.onStart(coordinator);
   const { cwd, tagOutput, logDir, sink, settings } = options;
   await Supervisor.join({
-    url: `ws://${LOOPBACK}:${coordinator.port}`,
+    url: `${tls === undefined ? "ws" : "wss"}://${LOOPBACK}:${coordinator.port}`,
     token,
+    tls: options.tls,
     slots: settings.nranks,
     joinTimeoutMs: settings.joinTimeoutMs,
     bind: LOOPBACK,

@@ -3,11 +3,11 @@
  *
  * Nothing is answered without the job's token. It knows connections and their hello, and no job.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
-import { authorized } from "../shared/auth.ts";
+import { authorized, makeServer, refusalText, type Tls, tooMany } from "../shared/auth.ts";
 import { decodeMessage } from "../shared/codec.ts";
 import { CONTROL_MESSAGE_BYTES_MAX, HANDSHAKES_MAX, HELLO_TIMEOUT_MS } from "../shared/constants.ts";
 import { RankwiseError } from "../shared/errors.ts";
@@ -23,6 +23,8 @@ export interface ControlServerOptions {
   /** 0 takes any free port. */
   readonly port: number;
   readonly token: string;
+  /** With it, everything is wss and https. */
+  readonly tls?: Tls | undefined;
   /** A connection said hello; the receiver admits or refuses it, and sets its role. */
   readonly onHello: (connection: ControlConnection, hello: ControlHello) => void;
   /** An admitted connection sent a message. */
@@ -66,7 +68,7 @@ export class ControlServer {
    * @throws {ERR_USAGE} when the host cannot be bound or the port not be had for another reason
    */
   static async listen(options: ControlServerOptions): Promise<ControlServer> {
-    const http = createServer({ connectionsCheckingInterval: 1000, headersTimeout: HELLO_TIMEOUT_MS });
+    const http = makeServer(options.tls);
     await new Promise<void>((resolve, reject) => {
       http.once("error", (error: NodeJS.ErrnoException) => {
         reject(listenError(error, options));
@@ -95,12 +97,13 @@ export class ControlServer {
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const refuse = (status: string, headers = ""): void => {
+    const refuse = (status: string, reason: string, headers = ""): void => {
       socket.on("error", () => socket.destroy());
-      socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n${headers}\r\n`);
+      socket.end(refusalText(status, reason, headers));
     };
-    if (!this.#isAuthorized(request)) refuse("401 Unauthorized", "WWW-Authenticate: Bearer\r\n");
-    else if (this.#handshakes >= HANDSHAKES_MAX) refuse("503 Service Unavailable");
+    if (!this.#isAuthorized(request)) refuse("401 Unauthorized", "ERR_UNAUTHORIZED", "WWW-Authenticate: Bearer\r\n");
+    else if (this.#handshakes >= HANDSHAKES_MAX)
+      refuse("503 Service Unavailable", tooMany("HANDSHAKES_MAX", HANDSHAKES_MAX));
     else this.#sockets.handleUpgrade(request, socket, head, (webSocket) => this.#greet(webSocket));
   }
 

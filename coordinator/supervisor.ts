@@ -4,31 +4,28 @@
  *
  * It decides nothing about the group, except when it has lost its coordinator: then it ends its ranks by itself.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { hostname, tmpdir } from "node:os";
-import { join } from "node:path";
+import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { WebSocket } from "ws";
+import { readTls, type TlsFiles } from "../shared/auth.ts";
 import { type Deferred, deferred } from "../shared/async.ts";
 import { decodeMessage, encodeMessage } from "../shared/codec.ts";
-import { ENV } from "../shared/config.ts";
-import { CLEAR_MS, DEPARTURE_MS, DEPARTURE_TIMEOUT_MS, GRACE_MS, PROTOCOL_VERSION } from "../shared/constants.ts";
-import { isErrorCode, RankwiseError, toWireError } from "../shared/errors.ts";
+import { DEPARTURE_MS, DEPARTURE_TIMEOUT_MS, PROTOCOL_VERSION } from "../shared/constants.ts";
+import { isErrorCode, RankwiseError } from "../shared/errors.ts";
+import { type LivenessCheck, watchLiveness } from "../shared/liveness.ts";
 import type { Message, MessageOf } from "../shared/messages.ts";
 import { bytesOf } from "./connection.ts";
+import { Crew, type CrewMessage } from "./crew.ts";
 import { type Dialled, dialCoordinator } from "./dial.ts";
-import { type LaunchPlan, launchRank, type RankProcess } from "./launcher.ts";
-import { type LivenessCheck, watchLiveness } from "./liveness.ts";
 import type { Interrupt } from "./monitor-events.ts";
-import { type LineSink, RankOutput } from "./output.ts";
-import { prepareProgram } from "./programs.ts";
-import { livingGroups, terminateGroups } from "./termination.ts";
-import { Warden } from "./warden.ts";
+import type { LineSink } from "./output.ts";
 
 export interface SupervisorOptions {
   /** `ws://host:port` of the coordinator. */
   readonly url: string;
   readonly token: string;
+  /** With it, ranks link by wss, and the coordinator is trusted by it. */
+  readonly tls?: TlsFiles | undefined;
   /** Most ranks to start here. */
   readonly slots: number;
   /** How long to try to reach the coordinator. */
@@ -47,8 +44,8 @@ export interface SupervisorOptions {
   readonly rankEntry?: string | undefined;
 }
 
-/** How long the output of ended ranks may take to arrive: what left their process group can hold it open. */
-const DRAIN_MS = 300;
+/** What a supervisor is told. */
+const expected = ["assign", "ask_state", "terminate", "finished"] as const;
 
 /** A supervisor that has joined. */
 export class Supervisor {
@@ -61,16 +58,8 @@ export class Supervisor {
   readonly #done: Deferred<number> = deferred();
   readonly #socket: WebSocket;
   readonly #localAddress: string;
-  readonly #hurry = new AbortController();
-  /** Processes whose group may have members. */
-  readonly #processes = new Map<number, RankProcess>();
-  readonly #endings: Promise<void>[] = [];
-  #assign: MessageOf<"assign"> | undefined;
-  #starting: Promise<void> = Promise.resolve();
-  #clearing: Promise<boolean> | undefined;
-  #folder: string | undefined;
-  #warden: Warden | undefined;
-  #output: RankOutput | undefined;
+  /** The ranks of the latest epoch. */
+  #crew: Crew | undefined;
   #liveness: LivenessCheck | undefined;
   #finished: number | undefined;
   #interrupt: Interrupt | undefined;
@@ -99,7 +88,12 @@ export class Supervisor {
    * @throws {ERR_UNAUTHORIZED}
    */
   static async join(options: SupervisorOptions): Promise<Supervisor> {
-    const dialled = await dialCoordinator(options.url, options.token, options.joinTimeoutMs);
+    const dialled = await dialCoordinator(
+      options.url,
+      options.token,
+      options.joinTimeoutMs,
+      options.tls === undefined ? undefined : readTls(options.tls),
+    );
     const supervisor = new Supervisor(options, dialled);
     const { slots } = options;
     const version = PROTOCOL_VERSION;
@@ -109,42 +103,42 @@ export class Supervisor {
 
   /** A signal has come: the job is told and the ranks end; a second one kills them at once. */
   interrupt(signal: Interrupt): void {
+    const crew = this.#crew;
     if (this.#interrupt !== undefined) {
-      this.#hurry.abort();
+      crew?.hurry();
       return;
     }
     this.#interrupt = signal;
     const error = new RankwiseError("ERR_INTERRUPTED", `the supervisor of host ${hostname()} got ${signal}`);
-    if (this.#assign === undefined) {
+    if (crew === undefined) {
       void this.#leave(error);
       return;
     }
-    this.#fail(error);
-    void this.#clear(this.#graceMs).then(() => {
-      if (this.#hurry.signal.aborted) this.#done.reject(error);
+    crew.fail(error);
+    void crew.clear(crew.graceMs).then(() => {
+      if (crew.hurried) this.#done.reject(error);
     });
   }
 
   #message(bytes: Uint8Array): void {
     this.#liveness?.heard();
-    let message: MessageOf<"assign" | "terminate" | "finished">;
+    let message: MessageOf<(typeof expected)[number]>;
     try {
-      message = decodeMessage(bytes, ["assign", "terminate", "finished"]);
+      message = decodeMessage(bytes, expected);
     } catch (error) {
       void this.#leave(error as RankwiseError);
       return;
     }
+    const crew = this.#crew;
     switch (message.type) {
       case "assign":
-        this.#assign = message;
-        this.#watchCoordinator(message.settings.livenessMs);
-        this.#starting = this.#startRanks(message).catch((error: unknown) => this.#fail(error));
+        this.#assign(message);
+        break;
+      case "ask_state":
+        if (crew?.epoch === message.epoch) this.#tellStates(crew, message);
         break;
       case "terminate":
-        if (message.graceMs === 0) this.#hurry.abort();
-        void this.#clear(message.graceMs).then((cleared) => {
-          if (cleared) this.#sendOfJob({ type: "cleared" });
-        });
+        if (crew?.epoch === message.epoch) this.#terminate(crew, message);
         break;
       case "finished":
         this.#finished = message.exitCode;
@@ -153,75 +147,29 @@ export class Supervisor {
     }
   }
 
-  async #startRanks(assign: MessageOf<"assign">): Promise<void> {
-    const { tagOutput, logDir, sink } = this.#options;
-    this.#folder = await mkdtemp(join(tmpdir(), "rw-"));
-    this.#warden = new Warden(this.#folder);
-    this.#output = await RankOutput.open({ job: assign.job, tagged: tagOutput, logDir, sink });
-    const programPath = await prepareProgram(assign.program, this.#folder);
-    const plan = this.#plan(assign, programPath, this.#folder);
-    for (const rank of assign.ranks) {
-      if (this.#clearing !== undefined) return; // told to end them meanwhile
-      const host = plan.transport === "inproc" ? this.#processes.get(0) : undefined;
-      if (host !== undefined) {
-        this.#sendOfJob({ type: "spawned", rank, pid: host.pid });
-        this.#endings.push(this.#followEnd({ ...host, rank }));
-        continue;
-      }
-      const started = await launchRank(rank, plan);
-      this.#processes.set(rank, started);
-      this.#warden.watch(this.#groups());
-      this.#output.attach(rank, started.streams);
-      this.#sendOfJob({ type: "spawned", rank, pid: started.pid });
-      this.#endings.push(this.#followEnd(started));
+  #assign(assign: MessageOf<"assign">): void {
+    const { job, epoch, settings } = assign;
+    if (this.#interrupt !== undefined) {
+      void this.#leave(this.#lost("")); // a group that starts again does so without this host
+      return;
     }
+    if (this.#liveness === undefined) this.#watchCoordinator(settings.livenessMs);
+    const { url, token, tls, cwd, tagOutput, logDir, sink, rankEntry } = this.#options;
+    const report = (message: CrewMessage): void => this.#send({ ...message, job, epoch });
+    const listen = listenAddress(this.#options, this.#localAddress);
+    this.#crew = new Crew({ assign, url, token, tls, listen, cwd, tagOutput, logDir, sink, rankEntry, report });
   }
 
-  #plan(assign: MessageOf<"assign">, programPath: string, folder: string): LaunchPlan {
-    const { url, token, cwd, rankEntry } = this.#options;
-    const shared = process.env[ENV.socketDir];
-    const together = shared !== undefined || assign.ranks.length === assign.settings.nranks;
-    const { transport } = assign.settings;
-    return {
-      assign,
-      programPath,
-      url,
-      token,
-      ...listenAddress(this.#options, this.#localAddress),
-      socketDir: shared ?? folder,
-      transport: transport === "auto" ? (together ? "unix" : "tcp") : transport,
-      cwd,
-      rankEntry,
-    };
+  #terminate(crew: Crew, { job, epoch, graceMs }: MessageOf<"terminate">): void {
+    this.#tellStates(crew, { job, epoch }); // as long as there are any
+    if (graceMs === 0) crew.hurry();
+    void crew.clear(graceMs).then((cleared) => {
+      if (cleared) this.#send({ type: "cleared", job, epoch });
+    });
   }
 
-  async #followEnd({ rank, pid, ended }: RankProcess): Promise<void> {
-    const ending = await ended;
-    this.#sendOfJob({ type: "exited", rank, pid, ...ending });
-    // once its group is empty, its number may come to mean another process
-    if ((await livingGroups([pid])).length > 0) return;
-    this.#processes.delete(rank);
-    this.#warden?.watch(this.#groups());
-  }
-
-  /** Ends everything that was started here; true when nothing is left. Later calls get the first one's answer. */
-  #clear(graceMs: number): Promise<boolean> {
-    this.#clearing ??= this.#clearOnce(graceMs);
-    return this.#clearing;
-  }
-
-  async #clearOnce(graceMs: number): Promise<boolean> {
-    await Promise.race([this.#starting, sleep(CLEAR_MS)]); // it stops before the next rank
-    const { left } = await terminateGroups(this.#groups(), graceMs, this.#hurry.signal);
-    await Promise.race([Promise.all([...this.#endings, this.#output?.drained()]), sleep(DRAIN_MS)]);
-    if (this.#folder !== undefined) await rm(this.#folder, { recursive: true, force: true });
-    this.#warden?.dismiss();
-    return left.length === 0;
-  }
-
-  /** Process groups that may have members. */
-  #groups(): number[] {
-    return [...this.#processes.values()].map(({ pid }) => pid);
+  #tellStates(crew: Crew, { job, epoch }: { readonly job: string; readonly epoch: number }): void {
+    this.#send({ type: "rank_states", job, epoch, states: crew.states() });
   }
 
   #watchCoordinator(livenessMs: number): void {
@@ -250,7 +198,7 @@ export class Supervisor {
   /** Ends the ranks without being told to, and then itself. */
   async #leave(error: RankwiseError): Promise<void> {
     this.#liveness?.stop();
-    await this.#clear(this.#graceMs);
+    await this.#crew?.clear(this.#crew.graceMs);
     this.#socket.terminate();
     this.#done.reject(error);
   }
@@ -260,31 +208,10 @@ export class Supervisor {
     return new RankwiseError("ERR_COORDINATOR_LOST", `the coordinator at ${this.#options.url} is lost: ${reason}`);
   }
 
-  #fail(error: unknown): void {
-    // what the platform refuses here is no error of the program's
-    const own = error instanceof RankwiseError ? error : new RankwiseError("ERR_INTERNAL", String(error), {}, error);
-    this.#sendOfJob({ type: "supervisor_failed", error: toWireError(own) });
-  }
-
-  get #graceMs(): number {
-    return this.#assign?.settings.graceMs ?? GRACE_MS;
-  }
-
-  #sendOfJob(message: OfJob): void {
-    if (this.#assign === undefined) return;
-    const { job, epoch } = this.#assign;
-    this.#send({ ...message, job, epoch });
-  }
-
   #send(message: Message): void {
     if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(encodeMessage(message));
   }
 }
-
-type WithoutJob<T> = T extends unknown ? Omit<T, "job" | "epoch"> : never;
-
-/** Messages that name their job, without it. */
-type OfJob = WithoutJob<MessageOf<"spawned" | "exited" | "supervisor_failed" | "cleared">>;
 
 /** The address for ranks to bind and the name to advertise. A wildcard is never advertised. */
 export function listenAddress(

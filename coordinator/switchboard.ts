@@ -1,8 +1,9 @@
 /** The control connections of a job: who is on the line, and what is told to whom. */
 import { present } from "../shared/assert.ts";
+import { RankwiseError } from "../shared/errors.ts";
+import { type LivenessCheck, watchLiveness } from "../shared/liveness.ts";
 import type { Message } from "../shared/messages.ts";
 import type { ControlConnection } from "./connection.ts";
-import { type LivenessCheck, watchLiveness } from "./liveness.ts";
 import type { ControlHello } from "./server.ts";
 
 /** Connections that have said hello, by their id, and those of ranks, by rank. */
@@ -34,9 +35,13 @@ export class Switchboard {
     this.#ranks.set(rank, connection);
   }
 
-  /** The connection is that of a supervisor, which never computes: it is lost when it does not answer pings. */
+  /**
+   * The connection is that of a supervisor, which never computes: it is lost when it does not answer pings.
+   * In a further epoch it is admitted again.
+   */
   admitSupervisor(id: number, livenessMs: number, silent: () => void): void {
     const connection = this.connection(id);
+    if (connection.role !== undefined) return;
     connection.role = { kind: "supervisor" };
     const { socket } = connection;
     const check = watchLiveness(
@@ -71,6 +76,10 @@ export class Switchboard {
     for (const connection of this.#ranks.values()) connection.send(message);
   }
 
+  tellRank(rank: number, message: Message): void {
+    this.#ranks.get(rank)?.send(message);
+  }
+
   tellSupervisors(message: Message): void {
     for (const connection of this.#supervisors()) connection.send(message);
   }
@@ -78,6 +87,24 @@ export class Switchboard {
   /** Sends a last message and waits, for a bounded time, until it has left this process. */
   async deliverToSupervisors(message: Message): Promise<void> {
     await Promise.all(this.#supervisors().map((connection) => connection.deliver(message)));
+  }
+
+  /** Ends the connections of all ranks; nothing of them is heard any more. */
+  dropRanks(): void {
+    for (const [rank, connection] of this.#ranks) {
+      connection.refuse(new RankwiseError("ERR_STALE_EPOCH", `the epoch of rank ${rank} is over`));
+      this.forget(connection);
+    }
+  }
+
+  /** Ranks that are on the line. */
+  get ranks(): number[] {
+    return [...this.#ranks.keys()];
+  }
+
+  /** Ids of supervisors that are on the line. */
+  get supervisors(): number[] {
+    return this.#supervisors().map(({ id }) => id);
   }
 
   /** Stops the timers. */

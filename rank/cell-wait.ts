@@ -8,6 +8,15 @@ import type { CellWaiter, SignalCells } from "./memory/signal-cells.ts";
 import type { PendingEntry, PendingWaits } from "./pending.ts";
 import type { WaitCmp } from "./primitives.ts";
 
+/** What a cell is awaited to be. */
+export interface CellCondition {
+  readonly cell: number;
+  readonly compare: WaitCmp;
+  readonly expected: number;
+  /** Index in the group of the one member that changes the cell, where that is known. */
+  readonly source?: number;
+}
+
 /**
  * A wait on one cell whose condition does not hold yet: a waiter of the cell and an entry of the pending waits.
  * It settles once: met, expired, or rejected because the group ended.
@@ -21,6 +30,7 @@ export class CellWait implements CellWaiter, PendingEntry {
   readonly #signal: Allocation;
   readonly #cells: SignalCells;
   readonly #cell: number;
+  readonly #source: number | undefined;
   readonly #pending: PendingWaits;
   readonly #done: Deferred<number> = deferred<number>();
   readonly #onExpired: ((error: RankwiseError) => void) | undefined;
@@ -29,7 +39,7 @@ export class CellWait implements CellWaiter, PendingEntry {
     ctx: CallContext,
     signal: Allocation,
     cells: SignalCells,
-    condition: { readonly cell: number; readonly compare: WaitCmp; readonly expected: number },
+    condition: CellCondition,
     timeoutMs: number,
     pending: PendingWaits,
     onExpired?: (error: RankwiseError) => void,
@@ -38,6 +48,7 @@ export class CellWait implements CellWaiter, PendingEntry {
     this.#signal = signal;
     this.#cells = cells;
     this.#cell = condition.cell;
+    this.#source = condition.source;
     this.compare = condition.compare;
     this.expected = condition.expected;
     this.deadline = this.since + timeoutMs;
@@ -69,31 +80,31 @@ export class CellWait implements CellWaiter, PendingEntry {
 
   row(): Omit<PendingWait, "ageMs"> {
     const { group, lane, seq, label } = this.#ctx;
-    const offset = this.#offset();
-    const awaited = offset[0];
+    const source = this.#source;
     return {
       call: label,
       group: [...group.members],
       seq,
       lane,
       signal: this.#signal.name,
-      cell: offset,
+      cell: this.#offset(),
       compare: this.compare,
       expected: this.expected,
       current: this.#cells.value(this.#cell),
       lastWriter: this.#cells.lastWriter(this.#cell),
-      missing: seq > 0 && awaited !== undefined ? [group.world(awaited)] : [],
+      missing: source === undefined ? [] : [group.world(source)],
     };
   }
 
   #timeout(): RankwiseError {
     const { label, group } = this.#ctx;
     const waitedMs = Math.round(performance.now() - this.since);
-    const last = this.#cells.lastWriter(this.#cell);
+    const { missing } = this.row();
+    const who = missing.length === 0 ? "" : `, missing rank ${missing.join(", ")}`;
     return new RankwiseError(
       "ERR_WAIT_TIMEOUT",
       `${label}: waited ${waitedMs} ms for cell ${formatShape(this.#offset())} of signal "${this.#signal.name}" to be ${this.compare} ${this.expected}; ` +
-        `it holds ${this.#cells.value(this.#cell)}, last changed by ${last === null ? "nobody" : `rank ${last}`}. ` +
+        `it holds ${this.#cells.value(this.#cell)}, last changed by ${this.#cells.describeWriter(this.#cell)}${who}. ` +
         "Either the notify was not sent, or it went to another cell; a legitimate longer wait needs --wait-timeout or timeoutMs",
       {
         rank: group.world(group.rank),
@@ -101,6 +112,7 @@ export class CellWait implements CellWaiter, PendingEntry {
         offset: this.#offset(),
         group: group.members,
         seq: this.#ctx.seq,
+        ...(missing.length === 0 ? {} : { missing }),
       },
     );
   }

@@ -1,10 +1,11 @@
-import { deferred, delay } from "../shared/async.ts";
+import { deferred } from "../shared/async.ts";
 import { RECHECK_MS } from "../shared/constants.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import { frameHeader, FrameKind } from "../shared/frame.ts";
 import { elementCount, formatShape } from "../shared/shape.ts";
 import type { Engine } from "./engine.ts";
-import type { Group } from "./group.ts";
+import { type Group, handContext } from "./group.ts";
+import { waitRow } from "./issue.ts";
 import type { Tensor } from "./memory/tensor.ts";
 
 /** What a tensor must hold: an array of all its elements, or a function of their index. */
@@ -32,7 +33,7 @@ export async function checkTensorData(
 ): Promise<void> {
   const wanted = elements(tensor, golden);
   const first = compare(tensor, wanted);
-  const nth = engine.nextCheck();
+  const nth = engine.nextCheck(group.id);
   for (const index of group.peers()) {
     engine.post(engine.peer(group.world(index)), frameHeader({ kind: FrameKind.Checked, group: group.id }));
   }
@@ -58,15 +59,29 @@ function describeDifference(where: string, { got, index }: Difference, decode: D
   return decoded === undefined ? `${where} holds wrong data` : `${where} holds ${decoded}`;
 }
 
+/** Resolves once every peer has come to its own check or has left, at the latest after RECHECK_MS. */
 async function peersHaveChecked(engine: Engine, group: Group, nth: number): Promise<void> {
   const peers = group.peers().map((index) => group.world(index));
-  const arrived = deferred<void>();
-  const look = (): void => {
-    if (engine.haveChecked(peers, nth)) arrived.resolve();
+  const done = deferred<void>();
+  const forget = engine.onProgress(() => {
+    if (engine.notChecked(group.id, peers, nth).length === 0) done.resolve();
+  });
+  const since = performance.now();
+  const ctx = handContext(group, "check");
+  const entry = {
+    since,
+    deadline: since + RECHECK_MS,
+    row: () => ({ ...waitRow(ctx, "", "check by", -1), missing: engine.notChecked(group.id, peers, nth) }),
+    expire: done.resolve,
+    reject: done.reject,
   };
-  engine.onProgress(look);
-  look();
-  await Promise.race([arrived.promise, delay(RECHECK_MS)]);
+  engine.pending.add(entry);
+  try {
+    await done.promise;
+  } finally {
+    engine.pending.delete(entry);
+    forget();
+  }
 }
 
 function elements(tensor: Tensor, golden: Golden): ArrayLike<number | bigint> {
@@ -97,7 +112,8 @@ function compare(tensor: Tensor, golden: ArrayLike<number | bigint>): Difference
 
 /** A golden is exact in float64; a float32 tensor can only hold it rounded. */
 function rounded({ dtype }: Tensor, golden: number | bigint): number | bigint {
-  return dtype === "float32" && typeof golden === "number" ? Math.fround(golden) : golden;
+  if (dtype === "float32") return Math.fround(Number(golden));
+  return dtype === "int64" && Number.isInteger(Number(golden)) ? BigInt(golden) : golden;
 }
 
 function indexOf(element: number, { shape }: Tensor): number[] {

@@ -253,7 +253,9 @@ export class Comm {
    */
   async check(tensor: Tensor | Window, golden: Golden, options: { readonly decode?: Decode } = {}): Promise<void> {
     const checked = checkTensor("check", "tensor", tensor instanceof Window ? tensor.local : tensor);
-    const isGolden = typeof golden === "function" || (typeof golden === "object" && "length" in golden);
+    const isGolden =
+      typeof golden === "function" ||
+      (typeof golden === "object" && (golden as unknown) !== null && "length" in golden);
     if (!isGolden) {
       throw new RankwiseError(
         "ERR_INVALID_ARGUMENT",

@@ -36,9 +36,10 @@ export default async function main(comm: Comm): Promise<void> {
     const result: ConformanceResult = { cells: done, skipped: Object.fromEntries(skipped), differences };
     writeFileSync(join(folder, `rank-${comm.rank}.json`), JSON.stringify(result));
   };
+  const sync = await comm.signal("conformance.sync", [comm.nranks, 1]);
   try {
     for (const cell of cells) {
-      const difference = await runCell(comm, cell.row, cell.cell, cell.mode);
+      const difference = await runCell(comm, cell.row, cell.cell, cell.mode, sync);
       if (difference !== undefined) differences[describeCell(cell)] = difference;
       done += 1;
     }

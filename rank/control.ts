@@ -1,10 +1,11 @@
 /** A rank's link to the coordinator: it joins, is started, reports, and is told when to end. */
 import { type RawData, WebSocket } from "ws";
 import { deferred } from "../shared/async.ts";
-import { bearer } from "../shared/auth.ts";
+import { bearer, isTlsFault, type Tls } from "../shared/auth.ts";
 import { decodeMessage, encodeMessage } from "../shared/codec.ts";
 import { CONTROL_MESSAGE_BYTES_MAX, PROTOCOL_VERSION } from "../shared/constants.ts";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
+import { type LivenessCheck, watchLiveness } from "../shared/liveness.ts";
 import type { Cause, MessageOf, RankState } from "../shared/messages.ts";
 import type { RankFailure } from "./engine.ts";
 
@@ -16,25 +17,29 @@ export interface ControlOptions {
   readonly epoch: number;
   readonly rank: number;
   readonly host: string;
+  readonly tls?: Tls | undefined;
 }
 
 /** What the coordinator tells a rank after its start. */
 export interface ControlEvents {
   /** The group has failed, for this first cause. */
   abort(cause: Cause): void;
+  /** The coordinator asks what this rank is doing. */
+  asked(): void;
   /** Every rank has said goodbye. */
   end(): void;
   /** The control link broke. */
   lost(error: RankwiseError): void;
 }
 
-const expected = ["start", "go", "abort", "end"] as const;
+const expected = ["start", "go", "ask_state", "abort", "end"] as const;
 
 export class Control {
   readonly #options: ControlOptions;
   readonly #socket: WebSocket;
   readonly #started = deferred<MessageOf<"start">>();
   readonly #released = deferred<void>();
+  #liveness: LivenessCheck | undefined;
   #closing = false;
 
   private constructor(options: ControlOptions, socket: WebSocket, events: ControlEvents) {
@@ -43,15 +48,20 @@ export class Control {
     const lose = (error: RankwiseError): void => {
       if (this.#closing) return;
       this.#closing = true;
+      this.#liveness?.stop();
       this.#started.reject(error);
       this.#released.reject(error);
       events.lost(error);
     };
     socket.on("message", (data: RawData) => {
+      this.#liveness?.heard();
       try {
         const message = decodeMessage(toBytes(data), expected);
-        if (message.type === "start") this.#started.resolve(message);
-        else if (message.type === "go") this.#released.resolve();
+        if (message.type === "start") {
+          this.#watch(message.settings.livenessMs, lose);
+          this.#started.resolve(message);
+        } else if (message.type === "go") this.#released.resolve();
+        else if (message.type === "ask_state") events.asked();
         else if (message.type === "abort") {
           const error = new RankwiseError(
             "ERR_GROUP_ENDED",
@@ -93,6 +103,7 @@ export class Control {
     const socket = new WebSocket(options.coordinator, {
       headers: { authorization: bearer(options.token) },
       perMessageDeflate: false,
+      ...(options.tls === undefined ? {} : { ca: options.tls.ca }),
       maxPayload: CONTROL_MESSAGE_BYTES_MAX,
     });
     await new Promise<void>((resolve, reject) => {
@@ -101,7 +112,7 @@ export class Control {
         const refused = error.message.includes("401");
         reject(
           new RankwiseError(
-            refused ? "ERR_UNAUTHORIZED" : "ERR_COORDINATOR_UNREACHABLE",
+            refused ? "ERR_UNAUTHORIZED" : isTlsFault(error) ? "ERR_TLS" : "ERR_COORDINATOR_UNREACHABLE",
             `rank ${options.rank}: coordinator ${options.coordinator}: ${error.message}`,
             { rank: options.rank },
             error,
@@ -125,6 +136,14 @@ export class Control {
     await this.#released.promise;
   }
 
+  state(state: RankState): void {
+    this.#send({ type: "state", ...this.#job, state });
+  }
+
+  linkSilent(peer: number, silentMs: number): void {
+    this.#send({ type: "link_silent", ...this.#job, peer, silentMs });
+  }
+
   failed({ error, call, suspect }: RankFailure): void {
     this.#send({ type: "failed", ...this.#job, error: toWireError(error), call, suspect });
   }
@@ -140,6 +159,7 @@ export class Control {
   /** Closes the link; nothing is reported any more. Resolves when what was sent is on its way. */
   async close(): Promise<void> {
     this.#closing = true;
+    this.#liveness?.stop();
     if (this.#socket.readyState === WebSocket.CLOSED) return;
     const closed = deferred<void>();
     this.#socket.once("close", () => {
@@ -147,6 +167,28 @@ export class Control {
     });
     this.#socket.close(1000);
     await closed.promise;
+  }
+
+  /** A coordinator that does not answer pings is lost: stopped, or beyond a link that is cut. */
+  #watch(livenessMs: number, lose: (error: RankwiseError) => void): void {
+    const socket = this.#socket;
+    const check = watchLiveness(
+      livenessMs,
+      () => {
+        if (socket.readyState === WebSocket.OPEN) socket.ping();
+      },
+      () => {
+        lose(
+          new RankwiseError(
+            "ERR_COORDINATOR_LOST",
+            `the coordinator did not answer for ${livenessMs / 1000} s (--liveness)`,
+          ),
+        );
+        socket.terminate();
+      },
+    );
+    socket.on("pong", check.heard);
+    this.#liveness = check;
   }
 
   get #job(): { job: string; epoch: number } {

@@ -60,9 +60,9 @@ export class Engine {
   #leaving = false;
   #onFailure: (failure: RankFailure) => void = ignore;
   /** Called when a peer's goodbye or check has arrived. */
-  #onProgress: () => void = ignore;
-  #checks = 0;
-  readonly #checksOfPeers = new Map<number, number>();
+  readonly #progressListeners = new Set<() => void>();
+  /** Checks made so far, by group and rank. */
+  readonly #checks = new Map<string, number>();
 
   constructor(options: EngineOptions) {
     this.rank = options.rank;
@@ -141,29 +141,44 @@ export class Engine {
 
   // ---- checks and goodbyes of peers ---------------------------------------------------------------------------
 
-  /** Number of this rank's next check. */
-  nextCheck(): number {
-    this.#checks += 1;
-    return this.#checks;
+  /** Number of this rank's next check in a group. */
+  nextCheck(groupId: number): number {
+    return this.#countCheck(groupId, this.rank);
   }
 
-  peerChecked(from: number): void {
-    this.#checksOfPeers.set(from, (this.#checksOfPeers.get(from) ?? 0) + 1);
-    this.#onProgress();
+  peerChecked(groupId: number, from: number): void {
+    this.#countCheck(groupId, from);
+    this.#progressed();
   }
 
   peerSaidGoodbye(from: number): void {
     this.peer(from).saidGoodbye = true;
-    this.#onProgress();
+    this.#progressed();
   }
 
-  /** Whether every given rank has made its `nth` check of this job, or has said goodbye. */
-  haveChecked(worldRanks: readonly number[], nth: number): boolean {
-    return worldRanks.every((rank) => this.peer(rank).saidGoodbye || (this.#checksOfPeers.get(rank) ?? 0) >= nth);
+  /** Which of these ranks have neither made their `nth` check in the group nor said goodbye. */
+  notChecked(groupId: number, worldRanks: readonly number[], nth: number): number[] {
+    return worldRanks.filter(
+      (rank) => !this.peer(rank).saidGoodbye && (this.#checks.get(`${groupId}:${rank}`) ?? 0) < nth,
+    );
   }
 
-  onProgress(listener: () => void): void {
-    this.#onProgress = listener;
+  /** Calls back now and whenever a peer's check or goodbye arrives; the returned function ends that. */
+  onProgress(listener: () => void): () => void {
+    this.#progressListeners.add(listener);
+    listener();
+    return () => this.#progressListeners.delete(listener);
+  }
+
+  #countCheck(groupId: number, rank: number): number {
+    const key = `${groupId}:${rank}`;
+    const count = (this.#checks.get(key) ?? 0) + 1;
+    this.#checks.set(key, count);
+    return count;
+  }
+
+  #progressed(): void {
+    for (const listener of [...this.#progressListeners]) listener();
   }
 
   /** The counters of one lane's submission queue to one peer (world rank). */

@@ -10,14 +10,14 @@ import { RankwiseError } from "../shared/errors.ts";
 import { FrameFlag, type FrameHeader, frameHeader, FrameKind } from "../shared/frame.ts";
 import type { PendingWait } from "../shared/messages.ts";
 import { cutSpan, type Span, spanBytes } from "../shared/shape.ts";
-import { CellWait } from "./cell-wait.ts";
+import { type CellCondition, CellWait } from "./cell-wait.ts";
 import type { Engine } from "./engine.ts";
 import type { CallContext } from "./group.ts";
 import type { Allocation } from "./memory/registry.ts";
 import { type AtomicDType, writeSpans } from "./memory/write.ts";
 import { gather, scatter } from "./memory/spans.ts";
 import { type GetPiece, type Peer, serialReached } from "./peer.ts";
-import { NotifyOp, type WaitCmp } from "./primitives.ts";
+import { NotifyOp } from "./primitives.ts";
 
 /** A change of one cell of a signal. */
 export interface CellChange {
@@ -49,19 +49,18 @@ export interface PutOperation {
 
 /** One-sided write; resolves at local completion. */
 export function put(engine: Engine, ctx: CallContext, operation: PutOperation): Promise<void> {
-  const { peer, target, spans: targetSpans, source, change, atomic } = operation;
+  const { peer, target, spans, source, change, atomic } = operation;
   engine.throwIfEnded();
-  engine.counters.puts += 1;
-  if (change !== undefined) engine.counters.notifies += 1;
   const destination = ctx.group.world(peer);
   const { packed } = gather(source.bytes, source.spans);
   if (destination === engine.rank) {
-    writeSpans(target, targetSpans, packed, atomic);
+    writeSpans(target, spans, packed, atomic);
     applyOwn(engine, ctx, change);
+    countPut(engine, change);
     return Promise.resolve();
   }
   const receiver = engine.peer(engine.faults?.destination(destination) ?? destination);
-  const pieces = targetSpans.flatMap((span) => cutSpan(span, engine.limits.framePayloadBytes));
+  const pieces = spans.flatMap((span) => cutSpan(span, engine.limits.framePayloadBytes));
   const completions: Promise<void>[] = [];
   let position = 0;
   for (const [index, span] of pieces.entries()) {
@@ -73,9 +72,10 @@ export function put(engine: Engine, ctx: CallContext, operation: PutOperation): 
       header.flags |= FrameFlag.AtomicAdd;
       header.dtype = dtypes[atomic].code;
     }
+    // a full queue refuses an operation whole, never a part of one: of a put, or of a builtin that has begun
+    const exempt = index > 0 || ctx.seq !== 0;
+    const done = engine.send(receiver, header, packed.subarray(position, position + bytes), exempt);
     engine.counters.payloadBytesSent += bytes;
-    // a full queue refuses an operation whole, never a part of one
-    const done = engine.send(receiver, header, packed.subarray(position, position + bytes), index > 0);
     if (done !== undefined) completions.push(done);
     position += bytes;
   }
@@ -83,20 +83,28 @@ export function put(engine: Engine, ctx: CallContext, operation: PutOperation): 
     const done = sendNotify(engine, ctx, receiver, change);
     if (done !== undefined) completions.push(done);
   }
+  countPut(engine, change);
   return localCompletion(engine, ctx, receiver, completions);
+}
+
+/** Counts a put that has been taken: a refused one has not happened. */
+function countPut(engine: Engine, change: CellChange | undefined): void {
+  engine.counters.puts += 1;
+  if (change !== undefined) engine.counters.notifies += 1;
 }
 
 /** Changes one cell of a member's signal. */
 export function notify(engine: Engine, ctx: CallContext, peer: number, change: CellChange): Promise<void> {
   engine.throwIfEnded();
-  engine.counters.notifies += 1;
   const destination = ctx.group.world(peer);
   if (destination === engine.rank) {
     applyOwn(engine, ctx, change);
+    engine.counters.notifies += 1;
     return Promise.resolve();
   }
   const receiver = engine.peer(destination);
   const done = sendNotify(engine, ctx, receiver, change);
+  engine.counters.notifies += 1;
   return localCompletion(engine, ctx, receiver, done === undefined ? [] : [done]);
 }
 
@@ -121,8 +129,12 @@ export function get(
   const pieces: Promise<void>[] = [];
   for (const span of sourceSpans.flatMap((whole) => cutSpan(whole, engine.limits.framePayloadBytes))) {
     const start = position;
+    const bytes = spanBytes(span);
+    const [only, ...others] = target.spans;
+    const isRun = only !== undefined && others.length === 0 && only.rows === 1;
     const piece: GetPiece = {
-      bytes: spanBytes(span),
+      bytes,
+      memory: isRun ? target.bytes.subarray(only.offset + start, only.offset + start + bytes) : undefined,
       place: (payload) => {
         scatter(target.bytes, target.spans, start, payload);
       },
@@ -140,7 +152,7 @@ export function wait(
   engine: Engine,
   ctx: CallContext,
   signal: Allocation,
-  condition: { readonly cell: number; readonly compare: WaitCmp; readonly expected: number },
+  condition: CellCondition,
   timeoutMs: number,
   onExpired?: (error: RankwiseError) => void,
 ): Promise<number> {
@@ -193,17 +205,19 @@ export function putRows(
   { peer, target, offset, pieces, completion }: RowsOperation,
 ): { readonly local: Promise<void>; readonly applied: Promise<void> | undefined } {
   engine.throwIfEnded();
-  const receiver = engine.peer(ctx.group.world(peer));
+  const destination = ctx.group.world(peer);
+  const receiver = engine.peer(engine.faults?.destination(destination) ?? destination);
   const frames = framesOf(pieces, engine.limits.framePayloadBytes);
   const completions: Promise<void>[] = [];
   let position = offset;
   for (const [index, { bytes, parts }] of frames.entries()) {
     const span = { offset: position, rowBytes: bytes, rows: 1, strideBytes: bytes };
     const header = contextHeader(ctx, FrameKind.Put, target, span);
+    header.offset += engine.faults?.offsetError() ?? 0;
     if (completion && index === frames.length - 1) header.flags |= FrameFlag.AckNow;
+    const done = engine.send(receiver, header, parts, index > 0 || ctx.seq !== 0);
     engine.counters.puts += 1;
     engine.counters.payloadBytesSent += bytes;
-    const done = engine.send(receiver, header, parts, index > 0);
     if (done !== undefined) completions.push(done);
     position += bytes;
   }
@@ -314,7 +328,7 @@ function sendNotify(engine: Engine, ctx: CallContext, receiver: Peer, change: Ce
   addChange(header, change);
   if (change.note !== undefined) {
     header.flags |= FrameFlag.Note;
-    header.rows = change.note;
+    header.rows = engine.faults?.announced(change.note) ?? change.note;
   }
   return engine.send(receiver, header, undefined, ctx.seq !== 0);
 }

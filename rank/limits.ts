@@ -4,6 +4,7 @@ import {
   GET_IN_FLIGHT_BYTES_MAX,
   LINK_QUEUE_BYTES_MAX,
   LINK_QUEUE_FRAMES_MAX,
+  MESH_CHUNK_BYTES,
 } from "../shared/constants.ts";
 
 export interface Limits {
@@ -15,6 +16,8 @@ export interface Limits {
   readonly linkQueueFrames: number;
   /** Most payload requested by get from one peer and not yet received. */
   readonly getInFlightBytes: number;
+  /** What one round of the allreduce mesh moves from each peer; the same on every rank. */
+  readonly meshChunkBytes: number;
 }
 
 export const defaultLimits: Limits = {
@@ -22,4 +25,5 @@ export const defaultLimits: Limits = {
   linkQueueBytes: LINK_QUEUE_BYTES_MAX,
   linkQueueFrames: LINK_QUEUE_FRAMES_MAX,
   getInFlightBytes: GET_IN_FLIGHT_BYTES_MAX,
+  meshChunkBytes: MESH_CHUNK_BYTES,
 };

@@ -1,5 +1,6 @@
 /** Entry of a rank process, started by a supervisor; everything it needs stands in its environment. */
 import { hostname } from "node:os";
+import { readTls, type Tls } from "../shared/auth.ts";
 import { delay, ignore } from "../shared/async.ts";
 import { ENV } from "../shared/config.ts";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
@@ -44,8 +45,15 @@ function readEnvironment(env: NodeJS.ProcessEnv): RankProcessOptions {
     program: read("program"),
     listen: readListen(env, read),
     joinTimeoutMs: Number(read("joinTimeoutMs")),
+    tls: readTlsFrom(env),
     testFault: env[ENV.testFault],
+    exit: (code) => process.exit(code),
   };
+}
+
+function readTlsFrom(env: NodeJS.ProcessEnv): Tls | undefined {
+  const [cert, key, ca] = [env[ENV.tlsCert], env[ENV.tlsKey], env[ENV.tlsCa]];
+  return cert === undefined || key === undefined || ca === undefined ? undefined : readTls({ cert, key, ca });
 }
 
 function readListen(env: NodeJS.ProcessEnv, read: (name: keyof typeof ENV) => string): RankProcessOptions["listen"] {

@@ -4,6 +4,8 @@ import type { PendingEntry } from "./pending.ts";
 /** A get that waits for its reply, one per frame-sized piece. */
 export interface GetPiece {
   readonly bytes: number;
+  /** The destination, where it is one run of memory; a transport may read the reply straight into it. */
+  readonly memory?: Uint8Array | undefined;
   /** Puts the reply where it belongs. */
   place(payload: Uint8Array): void;
   readonly done: Deferred<void>;

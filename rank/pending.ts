@@ -56,6 +56,12 @@ export class PendingWaits {
     }
   }
 
+  /** How long the oldest wait has been pending; 0 when nothing is. */
+  waitedMs(): number {
+    const [oldest] = this.#entries; // in the order in which they were added
+    return oldest === undefined ? 0 : performance.now() - oldest.since;
+  }
+
   /** The wait table's rows, oldest first. */
   rows(): PendingWait[] {
     const now = performance.now();
@@ -77,10 +83,11 @@ export class PendingWaits {
   #sweep(): void {
     const now = performance.now();
     let next = Number.POSITIVE_INFINITY;
+    this.#armedFor = next; // what is added by an expiry arms the timer itself
     for (const entry of [...this.#entries]) {
       if (entry.deadline > now) next = Math.min(next, entry.deadline);
       else if (this.#entries.delete(entry)) entry.expire();
     }
-    this.#arm(next);
+    if (next < this.#armedFor) this.#arm(next);
   }
 }

@@ -1,5 +1,6 @@
 /** The life of a rank: join, open links, run the program, say goodbye, end. A process hosts one rank, or all of them. */
 import { hostname } from "node:os";
+import type { Tls } from "../shared/auth.ts";
 import { deferred, delay, ignore, withDeadline } from "../shared/async.ts";
 import { ORPHAN_MS } from "../shared/constants.ts";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
@@ -11,6 +12,7 @@ import { Control } from "./control.ts";
 import { Engine } from "./engine.ts";
 import { Faults } from "./faults.ts";
 import { handContext } from "./group.ts";
+import { probeLinks } from "./link-probe.ts";
 import { quiet } from "./issue.ts";
 import { loadProgram, type Main } from "./program.ts";
 import { FrameServer } from "./serve.ts";
@@ -31,7 +33,10 @@ export interface RankProcessOptions {
   readonly listen:
     { readonly bind: string; readonly advertise: string } | { readonly directory: string } | { readonly inproc: true };
   readonly joinTimeoutMs: number;
+  readonly tls: Tls | undefined;
   readonly testFault: string | undefined;
+  /** Ends this process, for a fault that does. */
+  readonly exit: (code: number) => void;
 }
 
 /** How a rank gets its transport: it listens before it joins, and connects when it knows the others. */
@@ -83,7 +88,7 @@ class HostedRank {
   #firstCause: Cause | undefined;
 
   private constructor(options: RankProcessOptions, rank: number, connect: (rank: HostedRank) => Control) {
-    const faults = options.testFault === undefined ? undefined : new Faults(options.testFault, rank);
+    const faults = options.testFault === undefined ? undefined : new Faults(options.testFault, rank, options.exit);
     this.#engine = new Engine({ rank, nranks: options.nranks, ...(faults === undefined ? {} : { faults }) });
     this.#control = connect(this);
     this.#engine.onFailure((failure) => {
@@ -99,6 +104,9 @@ class HostedRank {
       open({
         abort: (cause) => {
           hosted.#abort(cause);
+        },
+        asked: () => {
+          hosted.#control.state(hosted.#engine.state());
         },
         end: () => {
           // peers that went on after this rank's goodbye have been served, and that counts
@@ -122,6 +130,7 @@ class HostedRank {
       this.#transport = await links.connect(addresses, settings);
       this.#engine.attach(this.#transport);
       await this.#control.ready();
+      this.#watchLinks(settings.livenessMs);
       links.joined();
       this.settings = settings;
     } catch (error) {
@@ -134,7 +143,10 @@ class HostedRank {
     const engine = this.#engine;
     try {
       if (main !== undefined && this.settings !== undefined) {
-        await main(new Comm({ engine, book: new CallBook(engine), settings: this.settings }, engine.world));
+        const book = new CallBook(engine);
+        await main(new Comm({ engine, book, settings: this.settings }, engine.world));
+        // what nobody has awaited is part of the program, and the goodbye says that no more will come
+        await book.idle();
         await this.#sayGoodbye();
       }
     } catch (error) {
@@ -161,6 +173,16 @@ class HostedRank {
         ? thrown
         : new RankwiseError("ERR_PROGRAM_THREW", toWireError(thrown).message, { rank }, thrown);
     this.#engine.fail({ error, call: this.#engine.currentCall(), suspect: null });
+  }
+
+  #watchLinks(livenessMs: number): void {
+    const transport = this.#transport;
+    if (transport?.moved === undefined) return;
+    const moved = transport.moved.bind(transport);
+    const probe = probeLinks(this.#engine, livenessMs, moved, (peer, silentMs) => {
+      this.#control.linkSilent(peer, silentMs);
+    });
+    void this.#ended.promise.then(() => probe.stop());
   }
 
   /** Everything sent has been applied, and every peer knows that no more will come. */
@@ -198,7 +220,9 @@ async function webSocketLinks(options: RankProcessOptions, engine: Engine, sink:
   const { listen, joinTimeoutMs } = options;
   if ("inproc" in listen) throw new RankwiseError("ERR_INTERNAL", "no sockets for the in-process transport");
   const identity = { ...options, rank: engine.rank };
-  const transport = await WebSocketTransport.open({ identity, listen, joinTimeoutMs, counters: engine.counters }, sink);
+  const { counters, faults } = engine;
+  const onLink = faults === undefined ? {} : { onLink: faults.linkOpened.bind(faults) };
+  const transport = await WebSocketTransport.open({ identity, listen, joinTimeoutMs, counters, ...onLink }, sink);
   return {
     address: transport.address,
     connect: async (addresses) => {

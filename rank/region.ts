@@ -41,6 +41,15 @@ export function blocks(
   options: ChunkOptions,
   direction: "put" | "get",
 ): { mine: Span[]; theirs: Span[] } {
+  if (region !== undefined && (typeof region !== "object" || (region as unknown) === null)) {
+    throw new RankwiseError(
+      "ERR_INVALID_ARGUMENT",
+      `${call}: region must be { shape, dstOffset?, srcOffset? }, got ${describe(region)}`,
+      {
+        argument: "region",
+      },
+    );
+  }
   if (region === undefined && !sameShape(window.shape, tensor.shape)) {
     throw new RankwiseError(
       "ERR_SHAPE_MISMATCH",
@@ -49,7 +58,9 @@ export function blocks(
     );
   }
   const { shape, dstOffset, srcOffset } = region ?? { shape: window.shape };
-  const [mineName, theirsName] = direction === "put" ? ["srcOffset", "dstOffset"] : ["dstOffset", "srcOffset"];
+  const [mineName, regionName] = direction === "put" ? ["srcOffset", "dstOffset"] : ["dstOffset", "srcOffset"];
+  // the tile-sized forms take the window's offset as an argument of its own
+  const theirsName = call.startsWith("remote") ? "offset" : regionName;
   const [mineGiven, theirsGiven] = direction === "put" ? [srcOffset, dstOffset] : [dstOffset, srcOffset];
   const mineOffset = mineGiven ?? tensor.shape.map(() => 0);
   const theirOffset = theirsGiven ?? window.shape.map(() => 0);

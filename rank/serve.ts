@@ -13,7 +13,7 @@ import type { Engine } from "./engine.ts";
 import { type AtomicDType, isAtomicDType, writeSpans } from "./memory/write.ts";
 import type { Allocation } from "./memory/registry.ts";
 import { gather } from "./memory/spans.ts";
-import type { Peer } from "./peer.ts";
+import { type Peer, serialReached } from "./peer.ts";
 import { NotifyOp } from "./primitives.ts";
 import type { ClientConnection, ClientSink, FrameSink } from "./transport/transport.ts";
 
@@ -34,6 +34,12 @@ export class FrameServer implements FrameSink {
       if (header.serial !== expected) {
         throw new RankwiseError("ERR_BAD_FRAME", `frame ${header.serial} arrived where frame ${expected} was due`);
       }
+      if (!serialReached(peer.sent, header.ack)) {
+        throw new RankwiseError(
+          "ERR_BAD_FRAME",
+          `frame ${header.ack} is acknowledged, of which only ${peer.sent} were sent`,
+        );
+      }
       for (const fence of peer.acknowledge(header.ack)) {
         engine.pending.delete(fence.entry);
         fence.done.resolve();
@@ -47,6 +53,24 @@ export class FrameServer implements FrameSink {
     }
   }
 
+  /** Window memory, or the destination of a get, that the payload of a frame fills as one run. */
+  place(from: number, header: FrameHeader): Uint8Array | undefined {
+    const engine = this.#engine;
+    if (engine.ended || engine.faults !== undefined) return undefined;
+    if (header.kind === FrameKind.GetReply) {
+      const piece = engine.peer(from).gets.get(header.value);
+      return piece?.memory?.byteLength === header.rowBytes ? piece.memory : undefined;
+    }
+    const plain = header.kind === FrameKind.Put && header.rows === 1 && (header.flags & FrameFlag.AtomicAdd) === 0;
+    const target = plain ? engine.registry.find(header.group, header.window) : undefined;
+    const member = header.group === 0 || engine.group(header.group)?.members.includes(from) === true;
+    if (target === undefined || target.cells !== undefined || !member) return undefined;
+    const { bytes } = target.local;
+    return spanFits(header, bytes.byteLength)
+      ? bytes.subarray(header.offset, header.offset + header.rowBytes)
+      : undefined;
+  }
+
   lost(from: number, error: RankwiseError): void {
     const engine = this.#engine;
     if (!engine.mayClose(from)) engine.fail({ error, call: engine.currentCall(), suspect: from });
@@ -57,6 +81,7 @@ export class FrameServer implements FrameSink {
     let received = 0;
     return {
       receive: (header, payload) => {
+        if (engine.ended) return;
         try {
           serveClient(engine, header, payload);
           received = (received + 1) >>> 0;
@@ -105,7 +130,7 @@ function serveFrame(engine: Engine, peer: Peer, header: FrameHeader, payload: Ui
       engine.publications.free(peer.rank, header.group, header.window);
       return;
     case FrameKind.Checked:
-      engine.peerChecked(peer.rank);
+      engine.peerChecked(header.group, peer.rank);
       return;
     case FrameKind.Goodbye:
       engine.peerSaidGoodbye(peer.rank);
@@ -131,11 +156,20 @@ function checkMember(engine: Engine, peer: Peer, header: FrameHeader): void {
   );
 }
 
+/** Flags that a client's frame may carry. */
+const CLIENT_FLAGS = FrameFlag.Signal | FrameFlag.SignalAdd | FrameFlag.AtomicAdd;
+
 /** Applies one frame of a foreign client, which may put, notify and fence in the world's windows. */
 function serveClient(engine: Engine, header: FrameHeader, payload: Uint8Array): void {
   if (header.kind === FrameKind.Fence) return;
   if (header.kind !== FrameKind.Put && header.kind !== FrameKind.Notify) {
     throw new RankwiseError("ERR_BAD_FRAME", `a client may put, notify and fence, not ${frameKindName(header.kind)}`);
+  }
+  if (header.group !== 0 || header.seq !== 0 || (header.flags & CLIENT_FLAGS) !== header.flags) {
+    throw new RankwiseError(
+      "ERR_BAD_FRAME",
+      `a client reaches the world's windows, outside of any call: group ${header.group}, seq ${header.seq}, flags ${header.flags}`,
+    );
   }
   applyWrite(engine, -1, header, payload);
 }
@@ -145,12 +179,16 @@ function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: 
   const target = header.kind === FrameKind.Put ? checkedTarget(engine, header) : undefined;
   const atomic = target === undefined ? undefined : checkedAtomic(target, header);
   const signal = (header.flags & FrameFlag.Signal) === 0 ? undefined : checkedSignal(engine, header);
+  if (header.kind === FrameKind.Notify && signal === undefined) {
+    throw new RankwiseError("ERR_BAD_FRAME", "a notify that changes no cell");
+  }
+  const op = (header.flags & FrameFlag.SignalAdd) === 0 ? NotifyOp.Set : NotifyOp.AtomicAdd;
+  signal?.cells?.checkKind(header.cell, op);
   if (target !== undefined) {
     writeSpans(target, [header], engine.faults?.received(payload) ?? payload, atomic);
     engine.counters.payloadBytesReceived += payload.byteLength;
   }
   if ((header.flags & FrameFlag.Note) !== 0) engine.group(header.group)?.ledger.note(from, header.seq, header.rows);
-  const op = (header.flags & FrameFlag.SignalAdd) === 0 ? NotifyOp.Set : NotifyOp.AtomicAdd;
   signal?.cells?.apply(header.cell, op, header.value, from);
 }
 
@@ -180,7 +218,7 @@ function takeReply(engine: Engine, peer: Peer, header: FrameHeader, payload: Uin
   }
   peer.gets.delete(header.value);
   peer.getBytesInFlight -= piece.bytes;
-  piece.place(payload);
+  if (payload !== piece.memory) piece.place(payload);
   engine.counters.payloadBytesReceived += payload.byteLength;
   piece.done.resolve();
   peer.sendQueuedGets();

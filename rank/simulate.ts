@@ -91,7 +91,9 @@ export async function simulate(options: Simulation): Promise<SimulationResult> {
   await Promise.all(
     engines.map(async (engine) => {
       try {
-        await main(new Comm({ engine, book: new CallBook(engine), settings }, engine.world));
+        const book = new CallBook(engine);
+        await main(new Comm({ engine, book, settings }, engine.world));
+        await book.idle();
         await quiet(engine, handContext(engine.world, "goodbye"));
         for (const peer of engine.world.peers()) {
           engine.post(engine.peer(peer), frameHeader({ kind: FrameKind.Goodbye }));

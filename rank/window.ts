@@ -87,7 +87,7 @@ export class Window<D extends DType = DType> {
    * ```
    */
   async put(peer: number, source: Tensor<D>, region?: Region, options: PutOptions = {}): Promise<void> {
-    await this.#put("put", peer, source, region, options);
+    await issuePut(this, "put", peer, source, region, options);
   }
 
   /**
@@ -105,7 +105,7 @@ export class Window<D extends DType = DType> {
     op: NotifyOp,
   ): Promise<void> {
     const change = checkChange("putSignal", this, signal, offset, value, op);
-    await this.#put("putSignal", peer, source, region, {}, change);
+    await issuePut(this, "putSignal", peer, source, region, {}, change);
   }
 
   /**
@@ -115,7 +115,7 @@ export class Window<D extends DType = DType> {
    */
   async remoteStore(peer: number, offset: Shape, source: Tensor<D>): Promise<void> {
     const { shape } = checkTensor("remoteStore", "source", source);
-    await this.#put("remoteStore", peer, source, { dstOffset: offset, shape }, {});
+    await issuePut(this, "remoteStore", peer, source, { dstOffset: offset, shape }, {});
   }
 
   /**
@@ -129,7 +129,7 @@ export class Window<D extends DType = DType> {
    * before anything moves.
    */
   async get(peer: number, destination: Tensor<D>, region?: Region, options: ChunkOptions = {}): Promise<void> {
-    await this.#get("get", peer, destination, region, options);
+    await issueGet(this, "get", peer, destination, region, options);
   }
 
   /**
@@ -148,7 +148,7 @@ export class Window<D extends DType = DType> {
     const validShape = options.validShape ?? tile.shape;
     const zeros = tile.shape.map(() => 0);
     checkBlock({ call: "remoteLoad", argument: "validShape", what: "the tile", shape: tile.shape }, zeros, validShape);
-    await this.#get("remoteLoad", peer, tile, { srcOffset: offset, shape: validShape }, {});
+    await issueGet(this, "remoteLoad", peer, tile, { srcOffset: offset, shape: validShape }, {});
     return tile;
   }
 
@@ -163,54 +163,6 @@ export class Window<D extends DType = DType> {
     const { engine, group, allocation } = present(this);
     checkLive("free", allocation);
     await freeWindow(engine, group, allocation);
-  }
-
-  async #get(
-    call: string,
-    peer: number,
-    destination: Tensor<D>,
-    region: Region | undefined,
-    options: ChunkOptions,
-  ): Promise<void> {
-    const { engine, group, allocation } = present(this);
-    checkLive(call, allocation);
-    const owner = checkPeer(call, group, peer);
-    const target = checkOther(call, "destination", allocation, destination);
-    const { mine, theirs } = blocks(call, allocation, target, region, options, "get");
-    if (owner === group.rank) refuseOverlap(call, allocation, target, mine, theirs);
-    await get(engine, handContext(group, call), owner, allocation, theirs, { bytes: target.bytes, spans: mine });
-  }
-
-  async #put(
-    call: string,
-    peer: number,
-    source: Tensor<D>,
-    region: Region | undefined,
-    options: PutOptions,
-    change?: CellChange,
-  ): Promise<void> {
-    const { engine, group, allocation } = present(this);
-    checkLive(call, allocation);
-    const destination = checkPeer(call, group, peer);
-    if (allocation.cells !== undefined) {
-      throw new RankwiseError(
-        "ERR_NOT_A_SIGNAL",
-        `${call}: "${allocation.name}" is a signal; only notify changes a signal`,
-        { window: allocation.name },
-      );
-    }
-    const from = checkOther(call, "source", allocation, source);
-    const atomic = checkAtomic(call, allocation.dtype, options.atomic);
-    const { mine, theirs } = blocks(call, allocation, from, region, options, "put");
-    if (destination === group.rank) refuseOverlap(call, allocation, from, mine, theirs);
-    await put(engine, handContext(group, call), {
-      peer: destination,
-      target: allocation,
-      spans: theirs,
-      source: { bytes: from.bytes, spans: mine },
-      change,
-      atomic,
-    });
   }
 }
 
@@ -294,6 +246,56 @@ export class Signal extends Window<"int32"> {
       );
     });
   }
+}
+
+async function issueGet(
+  window: Window,
+  call: string,
+  peer: number,
+  destination: Tensor,
+  region: Region | undefined,
+  options: ChunkOptions,
+): Promise<void> {
+  const { engine, group, allocation } = present(window);
+  checkLive(call, allocation);
+  const owner = checkPeer(call, group, peer);
+  const target = checkOther(call, "destination", allocation, destination);
+  const { mine, theirs } = blocks(call, allocation, target, region, options, "get");
+  if (owner === group.rank) refuseOverlap(call, allocation, target, mine, theirs);
+  await get(engine, handContext(group, call), owner, allocation, theirs, { bytes: target.bytes, spans: mine });
+}
+
+async function issuePut(
+  window: Window,
+  call: string,
+  peer: number,
+  source: Tensor,
+  region: Region | undefined,
+  options: PutOptions,
+  change?: CellChange,
+): Promise<void> {
+  const { engine, group, allocation } = present(window);
+  checkLive(call, allocation);
+  const destination = checkPeer(call, group, peer);
+  if (allocation.cells !== undefined) {
+    throw new RankwiseError(
+      "ERR_NOT_A_SIGNAL",
+      `${call}: "${allocation.name}" is a signal; only notify changes a signal`,
+      { window: allocation.name },
+    );
+  }
+  const from = checkOther(call, "source", allocation, source);
+  const atomic = checkAtomic(call, allocation.dtype, options.atomic);
+  const { mine, theirs } = blocks(call, allocation, from, region, options, "put");
+  if (destination === group.rank) refuseOverlap(call, allocation, from, mine, theirs);
+  await put(engine, handContext(group, call), {
+    peer: destination,
+    target: allocation,
+    spans: theirs,
+    source: { bytes: from.bytes, spans: mine },
+    change,
+    atomic,
+  });
 }
 
 /** The change of a cell that a call asks for, checked. */

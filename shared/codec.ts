@@ -33,7 +33,7 @@ export function decodeMessage<T extends MessageType>(bytes: Uint8Array, expected
   if (known === undefined) {
     throw new RankwiseError(
       "ERR_BAD_MESSAGE",
-      `control message: expected type ${expected.join(" or ")}, got ${String(type)}`,
+      `control message: expected type ${expected.join(" or ")}, got ${typeof type === "string" || typeof type === "number" ? String(type).slice(0, 100) : typeof type}`,
     );
   }
   return check(messageSchemas[known], value, "ERR_BAD_MESSAGE", `control message ${known}`);

@@ -22,6 +22,7 @@ export type Platform = keyof typeof platforms;
 
 /** The three ways to run a collective. */
 export const modes = ["hand", "builtin", "host"] as const;
+/** One of the three ways to run a collective. */
 export type Mode = (typeof modes)[number];
 
 /** How ranks reach each other. `auto` takes Unix sockets for ranks under one supervisor and TCP for the others. */
@@ -45,8 +46,14 @@ export const ENV = {
   /** `unix`, `tcp` or `inproc`, as the supervisor has settled it; with `inproc`, `rank` lists all ranks. */
   transport: "RANKWISE_TRANSPORT",
   joinTimeoutMs: "RANKWISE_JOIN_TIMEOUT_MS",
+  /** PEM files, where links are to be wss. */
+  tlsCert: "RANKWISE_TLS_CERT",
+  tlsKey: "RANKWISE_TLS_KEY",
+  tlsCa: "RANKWISE_TLS_CA",
   /** A fault for sabotage runs and drills; see `rank/faults.ts`. */
   testFault: "RANKWISE_TEST_FAULT",
+  /** Folder where the ranks of a drill leave what its observer reads. */
+  drillDir: "RANKWISE_DRILL_DIR",
 } as const;
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };

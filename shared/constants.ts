@@ -28,6 +28,9 @@ export const GET_IN_FLIGHT_BYTES_MAX = 64 * 1024 * 1024;
 /** Largest window. */
 export const WINDOW_BYTES_MAX = 4 * 1024 ** 3;
 
+/** Most window memory of one rank, signals included. */
+export const RANK_WINDOW_BYTES_MAX = 64 * 1024 ** 3;
+
 /** Most windows and signals one group may allocate over its life. */
 export const ALLOCATIONS_MAX = 65_536;
 
@@ -40,12 +43,18 @@ export const NAME_LENGTH_MAX = 255;
 /** Most ranks of one job. */
 export const RANKS_MAX = 1024;
 
+/** Most restarts of one group. */
+export const RESTARTS_MAX = 1000;
+
 /** Largest control message and largest handshake message. */
 export const CONTROL_MESSAGE_BYTES_MAX = 4 * 1024 * 1024;
 export const HELLO_BYTES_MAX = 4096;
 
 /** Time a connection has, from its upgrade, to say hello. */
 export const HELLO_TIMEOUT_MS = 5000;
+
+/** Connections that may be open at one listener, of whatever kind. */
+export const CONNECTIONS_MAX = 4096;
 
 /** Connections that may stand in the handshake at once at one listener. */
 export const HANDSHAKES_MAX = 256;
@@ -90,6 +99,24 @@ export const LIVENESS_MS = 3000;
 
 /** Pings that a supervisor may leave unanswered; they are sent so often that one more is `--liveness` of silence. */
 export const LIVENESS_MISSES_MAX = 3;
+
+/** How often a supervisor looks at the state of its ranks: so many times in `--liveness`. */
+export const STATE_SAMPLES = 8;
+
+/** Looks in a row that find a process stopped before it counts as stopped: named well within `--liveness`. */
+export const STOPPED_SAMPLES = 6;
+
+/** How often a rank that waits looks at its links: so many times in `--liveness`. */
+export const LINK_LOOKS = 10;
+
+/** Looks in a row that find nothing new on a link before it may count as cut: well within `--liveness`. */
+export const LINK_CUT_LOOKS = 8;
+
+/** Looks in a row that find nothing new on a link before its silence is reported, and reported again. */
+export const LINK_SILENT_LOOKS = 3;
+
+/** How long ranks and supervisors have to answer what they are doing. */
+export const STATE_ANSWER_MS = 300;
 
 /** How often pending waits are looked at for their deadline. */
 export const WAIT_SWEEP_MS = 50;

@@ -37,7 +37,7 @@ export function checkDType(call: string, value: unknown): DType {
   if (isDType(value)) return value;
   throw new RankwiseError(
     "ERR_INVALID_ARGUMENT",
-    `${call}: dtype ${JSON.stringify(value)} is not one of ${Object.keys(dtypes).join(", ")}`,
+    `${call}: dtype ${typeof value === "string" ? JSON.stringify(value) : typeof value === "number" ? value : typeof value} is not one of ${Object.keys(dtypes).join(", ")}`,
     { argument: "dtype" },
   );
 }

@@ -17,6 +17,7 @@ export const errorTable = {
   ERR_COORDINATOR_UNREACHABLE: "No coordinator answered at the given address before the join deadline.",
   ERR_COORDINATOR_LOST: "The control link to the coordinator broke, so the rank or its supervisor ended itself.",
   ERR_UNAUTHORIZED: "The job token is missing or wrong (HTTP 401).",
+  ERR_TLS: "A certificate was not accepted, or only one end of a connection speaks TLS.",
   ERR_PROTOCOL_VERSION: "The two ends of a connection speak different versions of the protocol.",
   ERR_FOREIGN_JOB: "A connection belongs to another job.",
   ERR_STALE_EPOCH: "A connection or frame belongs to an earlier epoch of this job.",
@@ -66,6 +67,7 @@ export const errorTable = {
   ERR_PEER_LOST: "The link to a peer closed without a goodbye.",
   ERR_HOST_LOST: "The supervisor of a host vanished or stopped answering.",
   ERR_RANK_EXITED: "A rank's process exited before it had said goodbye.",
+  ERR_RANK_STOPPED: "A rank's process was stopped (SIGSTOP) and did not go on within `--liveness`.",
   ERR_RANK_KILLED: "A rank's process was ended by a signal.",
   ERR_PROGRAM_THREW: "The program's `main` threw or rejected with an error that is not Rankwise's own.",
   ERR_GROUP_ENDED: "The group has ended; `cause` carries the first cause.",
@@ -123,13 +125,42 @@ export class RankwiseError extends Error {
   }
 }
 
+/** Longest message that crosses a process border; a longer one is cut. */
+const WIRE_MESSAGE_LENGTH_MAX = 60_000;
+
 /** The wire form of any thrown value; one that is not a `RankwiseError` becomes `ERR_PROGRAM_THREW`. */
 export function toWireError(error: unknown): WireError {
   if (error instanceof RankwiseError) {
-    return { code: error.code, message: error.message, context: error.context };
+    return { code: error.code, message: cut(error.message), context: wireContext(error.context) };
   }
-  const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return { code: "ERR_PROGRAM_THREW", message, context: {} };
+  const message = error instanceof Error ? (error.stack ?? error.message) : textOf(error);
+  return { code: "ERR_PROGRAM_THREW", message: cut(message), context: {} };
+}
+
+/** Longest text of a context that crosses a process border. */
+const WIRE_CONTEXT_LENGTH_MAX = 1000;
+
+/** A context without what its reader's schema would refuse: numbers that are none, and endless texts. */
+function wireContext(context: ErrorContext): ErrorContext {
+  const entries = Object.entries(context as Record<string, unknown>).flatMap(([key, value]): [string, unknown][] => {
+    if (typeof value === "string") return [[key, value.slice(0, WIRE_CONTEXT_LENGTH_MAX)]];
+    const numbers: unknown[] = Array.isArray(value) ? value : [value];
+    return numbers.every((number) => Number.isFinite(number)) ? [[key, value]] : [];
+  });
+  return Object.fromEntries(entries);
+}
+
+function cut(message: string): string {
+  return message.length <= WIRE_MESSAGE_LENGTH_MAX ? message : `${message.slice(0, WIRE_MESSAGE_LENGTH_MAX)} …`;
+}
+
+/** A thrown value need not be an error, nor even have a text. */
+function textOf(thrown: unknown): string {
+  try {
+    return String(thrown);
+  } catch {
+    return `a thrown ${typeof thrown} without a text`;
+  }
 }
 
 /** The error that a wire form describes. */

@@ -138,10 +138,11 @@ export function encodeHeader(header: FrameHeader, target: DataView, at: number):
 
 /**
  * Reads a frame's header and checks what can be checked without knowing any window: length, kind, flags, sizes.
+ * `payloadBytes` is what the message carries behind the header, by default what stands behind it in `frame`.
  *
  * @throws {ERR_BAD_FRAME} naming the field that is wrong.
  */
-export function decodeHeader(frame: Uint8Array): FrameHeader {
+export function decodeHeader(frame: Uint8Array, payloadBytes = frame.byteLength - FRAME_HEADER_BYTES): FrameHeader {
   if (frame.byteLength < FRAME_HEADER_BYTES) {
     throw bad(`${frame.byteLength} bytes are shorter than the header of ${FRAME_HEADER_BYTES}`);
   }
@@ -173,7 +174,6 @@ export function decodeHeader(frame: Uint8Array): FrameHeader {
   if (regionBytes > FRAME_PAYLOAD_BYTES_MAX) {
     throw bad(`${header.rows} rows of ${header.rowBytes} bytes exceed FRAME_PAYLOAD_BYTES_MAX`);
   }
-  const payloadBytes = frame.byteLength - FRAME_HEADER_BYTES;
   const expectedBytes = carriesRegion(header.kind) ? regionBytes : header.kind === FrameKind.Publish ? payloadBytes : 0;
   if (payloadBytes !== expectedBytes) {
     throw bad(`${payloadBytes} bytes of payload where the header announces ${expectedBytes}`);

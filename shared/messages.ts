@@ -3,10 +3,10 @@
  * coordinator; messages are msgpack maps with a `type`.
  *
  * ```text
- * supervisor → coordinator   join_supervisor, spawned, exited, supervisor_failed, cleared
- * coordinator → supervisor   assign, terminate, finished
- * rank       → coordinator   join_rank, ready, failed, last_words, goodbye
- * coordinator → rank         start, go, abort, end
+ * supervisor → coordinator   join_supervisor, spawned, exited, rank_stopped, rank_states, supervisor_failed, cleared
+ * coordinator → supervisor   assign, ask_state, terminate, finished
+ * rank       → coordinator   join_rank, ready, state, link_silent, failed, last_words, goodbye
+ * coordinator → rank         start, go, ask_state, abort, end
  * ```
  */
 import * as v from "valibot";
@@ -114,6 +114,12 @@ const rankState = v.object({
   waits: v.array(pendingWait),
 });
 
+/**
+ * What the operating system says of a rank's process: it computes or waits for the disk, it waits, or it was stopped.
+ * Unknown where there is no `/proc`.
+ */
+const processState = v.picklist(["busy", "sleeping", "stopped", "unknown"]);
+
 /** The first cause of a failure. */
 const cause = v.object({
   rank: v.nullable(rankIndex),
@@ -193,6 +199,14 @@ export const messageSchemas = {
     exitCode: v.nullable(v.number()),
     signal: v.nullable(shortText),
   }),
+  /** The process of a rank is stopped, and has been for most of `--liveness`. */
+  rank_stopped: v.object({ ...job, type: v.literal("rank_stopped"), rank: rankIndex, pid: count, stoppedMs: count }),
+  /** What the processes of ranks were doing: the answer to `ask_state`, and sent before they are ended. */
+  rank_states: v.object({
+    ...job,
+    type: v.literal("rank_states"),
+    states: v.array(v.object({ rank: rankIndex, state: processState })),
+  }),
   /** The supervisor cannot go on: its ranks could not be started, or it was interrupted. */
   supervisor_failed: v.object({ ...job, type: v.literal("supervisor_failed"), error: wireError }),
   /** End all ranks: SIGTERM, grace, SIGKILL, to whole process groups. */
@@ -211,6 +225,11 @@ export const messageSchemas = {
   }),
   ready: v.object({ ...job, type: v.literal("ready") }),
   go: v.object({ ...job, type: v.literal("go") }),
+  /** What are you doing? Ranks answer with `state`, supervisors with `rank_states`. */
+  ask_state: v.object({ ...job, type: v.literal("ask_state") }),
+  state: v.object({ ...job, type: v.literal("state"), state: rankState }),
+  /** Nothing comes from a peer although it was asked; sent again while that is so. A peer that computes is silent, too. */
+  link_silent: v.object({ ...job, type: v.literal("link_silent"), peer: rankIndex, silentMs: count }),
   /** Something failed in this rank, or this rank saw it fail. `suspect` is the rank it accuses, if another. */
   failed: v.object({
     ...job,
@@ -245,6 +264,7 @@ export type PendingWait = v.InferOutput<typeof pendingWait>;
 export type CurrentCall = v.InferOutput<typeof currentCall>;
 export type QueueCounters = v.InferOutput<typeof queueCounters>;
 export type RankState = v.InferOutput<typeof rankState>;
+export type ProcessState = v.InferOutput<typeof processState>;
 export type Cause = v.InferOutput<typeof cause>;
 
 /** First message on a link, from the side that dialled. A `peer` receives on this link; a `client` writes and has no rank. */

@@ -30,7 +30,7 @@ export function checkShape(call: string, shape: unknown): Shape {
     );
   }
   for (const length of shape as unknown[]) {
-    if (typeof length !== "number" || !Number.isInteger(length) || length < 0) {
+    if (!Number.isSafeInteger(length) || (length as number) < 0) {
       throw new RankwiseError(
         "ERR_INVALID_ARGUMENT",
         `${call}: a shape's lengths are integers ≥ 0, got ${describe(shape)}`,
@@ -105,7 +105,7 @@ export function checkBlock(where: BlockPlace, offset: Shape, extent: Shape): voi
     if (start < 0 || length < 0 || start + length > limit) {
       throw new RankwiseError(
         "ERR_OUT_OF_BOUNDS",
-        `${call}: ${dimension === 0 ? "rows" : `dimension ${dimension}`} [${start}, ${start + length}) ${length < 0 ? "is empty backwards in" : "exceeds"} ${what} ${formatShape(shape)}; check ${argument}`,
+        `${call}: ${dimension === 0 ? "rows" : `elements of dimension ${dimension}`} [${start}, ${start + length}) ${length < 0 ? "run backwards in" : "exceed"} ${what} ${formatShape(shape)}; check ${argument}`,
         { argument, offset },
       );
     }
@@ -209,7 +209,8 @@ export function describe(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.slice(0, 9).map(describe).join(", ")}${value.length > 9 ? ", …" : ""}]`;
   if (value === null || value === undefined || typeof value !== "object") return String(value);
-  return `a ${value.constructor.name}`;
+  const { constructor } = value as { constructor?: unknown };
+  return typeof constructor === "function" ? `a ${constructor.name.replace(/^_/u, "")}` : "an object"; // a bundler may rename _Tensor
 }
 
 function at(list: readonly number[], index: number): number {

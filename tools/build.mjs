@@ -24,10 +24,17 @@ const sourceFolders = ["shared", "rank", "coordinator", "examples"];
 const sourceFiles = ["package.json", "tsconfig.json", "tsconfig.types.json", "tools/build.mjs"];
 
 /** Entry point in dist/ (without .js) -> source; the examples join by name. */
-const entries = { index: "rank/index.ts", rank: "rank/main.ts", conformance: "rank/conformance.ts", cli: "coordinator/cli/main.ts" };
+const entries = {
+  index: "rank/index.ts",
+  rank: "rank/main.ts",
+  conformance: "rank/conformance.ts",
+  drill: "rank/drill.ts",
+  bench: "rank/bench/program.ts",
+  cli: "coordinator/cli/main.ts",
+};
 
-/** Left as imports: esbuild has a binary beside it, pino has worker files. The rest is bundled, for a rank's start. */
-const external = ["esbuild", "pino", "msgpackr-extract", "bufferutil", "utf-8-validate"];
+/** Left as imports: esbuild has a binary beside it. The rest is bundled, for a rank's start. */
+const external = ["esbuild", "msgpackr-extract", "bufferutil", "utf-8-validate"];
 
 /** ws and msgpackr look for native helpers at start; these answers settle it without touching the disk. */
 const define = {

@@ -1,4 +1,5 @@
-// Generates docs/reference/: errors.md from the table in shared/errors.ts, api/ from the public API with typedoc.
+// Generates docs/reference/: errors.md from the table in shared/errors.ts, collectives.md from that of
+// rank/collectives/table.ts, api/ from the public API with typedoc.
 //
 //   node tools/docs.mjs            writes them
 //   node tools/docs.mjs --check    exits 1 when what is in the tree differs from what would be written
@@ -8,16 +9,17 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/pr
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { loadErrorTable } from "./error-table.mjs";
+import { loadCollectives, loadErrorTable } from "./error-table.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const reference = join(root, "docs", "reference");
 /** What is generated in docs/reference; other pages there are written by hand. */
-const generated = ["errors.md", "api"];
+const generated = ["errors.md", "collectives.md", "api"];
 
 const fresh = await mkdtemp(join(tmpdir(), "rankwise-docs-"));
 try {
   await writeFile(join(fresh, "errors.md"), errorsPage(await loadErrorTable(root)));
+  await writeFile(join(fresh, "collectives.md"), collectivesPage(await loadCollectives(root)));
   writeApi(join(fresh, "api"));
   if (process.argv.includes("--check")) process.exitCode = await report(fresh);
   else await replace(fresh);
@@ -40,6 +42,45 @@ function errorsPage(table) {
     "| code | meaning |",
     "| --- | --- |",
     ...rows,
+  ].join("\n")}\n`;
+}
+
+/** @param {import("../rank/collectives/table.ts").CollectiveRow[]} rows */
+function collectivesPage(rows) {
+  const list = rows.map(({ name, arguments: given, result, costText, reuseAddsReady }) => {
+    const rounds = `${costText.rounds}${reuseAddsReady ? "; ready before it when the window is used again" : ""}`;
+    return `| \`${name}\` | ${given} | ${result} | ${rounds} | ${costText.received} |`;
+  });
+  return `${[
+    "# Collectives",
+    "",
+    'P is the number of ranks, N the bytes of a rank\'s full slice (of the window, for those that fill one). "Received" is',
+    "payload from other ranks, for each rank; a run's report shows exactly that. Generated from `rank/collectives/table.ts`",
+    "by `npm run docs`.",
+    "",
+    "| name | arguments | result | rounds | received |",
+    "| --- | --- | --- | --- | --- |",
+    ...list,
+    "",
+    "## Order and rounding of reductions",
+    "",
+    "`sum`, `max`, `min` and `prod` combine whole operands, element by element, always in the same order. So all ranks get",
+    "the same bits, and the same data gives the same bits in every run, whatever the number of lanes or the chunk size.",
+    "",
+    "- `reduce_scatter` and `allreduce:mesh` take the operands in the order of ranks: ((x₀ + x₁) + x₂) + …",
+    "- `allreduce:ring` cuts the data into P segments, segment k from element ⌊k·n/P⌋ to ⌊(k+1)·n/P⌋, and takes the operands",
+    "  of segment k from rank k on, rightwards: ((xₖ + xₖ₊₁) + …) + xₖ₋₁, ranks modulo P.",
+    "- float32, float64 and integers are reduced in their own dtype; integers wrap.",
+    "- float16 and bfloat16 are reduced in float32 and rounded once, to nearest, ties to even. The ring rounds its partial",
+    "  sums at each step, since they cross the wire.",
+    "- Every NaN in a result is the same quiet NaN, without sign and payload.",
+    "",
+    "## Rounds",
+    "",
+    "A round is one credit from every rank to every other, on the caller's signal. *Staged* says that this rank's data may be",
+    "read, *read* that nobody reads it any more; *ready* that its window may be overwritten, *complete* that all writes have",
+    "landed. A window counts as used once a builtin has had it as its target or its source. The ring's handshakes are credits",
+    "between neighbours: one as it enters the call, then one for each of its 2 (P − 1) steps.",
   ].join("\n")}\n`;
 }
 

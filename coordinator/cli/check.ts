@@ -93,7 +93,7 @@ function summarize(
   const differences = new Map(results.flatMap((result) => Object.entries(result?.differences ?? {})));
   // a cell has passed when every rank has run it and none has found a difference
   const completed = Math.min(...results.map((result) => result?.cells ?? 0));
-  const passed = completed - [...differences.keys()].length;
+  const passed = Math.max(0, completed - differences.size);
   const lines = [`${nranks} ranks: ${cells.length} cells, ${cells.length - passed} failed`];
   for (const [reason, count] of skipped) lines.push(`  ${count} skipped: ${reason}`);
   for (const [cell, difference] of differences) lines.push(`  FAILED ${cell}: ${difference}`);

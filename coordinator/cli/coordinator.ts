@@ -1,14 +1,26 @@
 /** `rankwise coordinator`: the job's centre, for ranks that supervisors on other hosts start. */
 import { hostname } from "node:os";
 import { type Command, Option } from "commander";
+import { readTls } from "../../shared/auth.ts";
 import { Coordinator } from "../coordinator.ts";
 import { findProgram } from "../programs.ts";
 import { makeJobId } from "../runner.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, checkReportFile, conclude, onSignals } from "./job.ts";
-import { addJobOptions, type JobOptions, needToken, parseCount, settingsOf, tokenFile } from "./options.ts";
+import { callerFolder, checkReportFile, conclude, onSignals, onStateAsked, tellRestart } from "./job.ts";
+import {
+  addTlsOptions,
+  tlsFiles,
+  type TlsOptions,
+  addJobOptions,
+  type JobOptions,
+  needToken,
+  parseCount,
+  settingsOf,
+  tokenFile,
+  usage,
+} from "./options.ts";
 
-interface Options extends JobOptions {
+interface Options extends JobOptions, TlsOptions {
   readonly host: string;
   readonly port: number;
   readonly tokenFile?: string;
@@ -25,7 +37,7 @@ export function addCoordinatorCommand(cli: Command, context: CliContext): void {
     .addOption(portOption())
     .option("--host <address>", "address to listen on; 0.0.0.0 for other hosts", "127.0.0.1")
     .addOption(tokenFile());
-  addJobOptions(command).action(async (name: string, options: Options) => {
+  addTlsOptions(addJobOptions(command)).action(async (name: string, options: Options) => {
     context.exitCode = await coordinate(name, options, context.programArgs);
   });
 }
@@ -33,24 +45,31 @@ export function addCoordinatorCommand(cli: Command, context: CliContext): void {
 async function coordinate(name: string, options: Options, args: readonly string[]): Promise<number> {
   const cwd = callerFolder(process.env);
   const settings = settingsOf(options, args);
+  if (settings.transport === "inproc") throw usage("--transport inproc is one process; rankwise run has it");
   const token = await needToken(options.tokenFile);
   const program = await findProgram(name, cwd);
   const reportFile = await checkReportFile(options.json, cwd);
   const { host, port, env, timeout: timeoutMs } = options;
+  const files = tlsFiles(options, cwd);
+  const tls = files === undefined ? undefined : readTls(files);
   const job = makeJobId();
   const coordinator = await Coordinator.start({
     job,
     token,
     host,
     port,
+    tls,
     program,
     programName: name,
     env,
     settings,
     timeoutMs,
+    maxRestarts: options.maxRestarts,
+    onRestart: tellRestart,
   });
   onSignals((signal) => coordinator.interrupt(signal));
-  const url = `ws://${reachable(host)}:${coordinator.port}`;
+  onStateAsked(() => coordinator.waitTable());
+  const url = `${tls === undefined ? "ws" : "wss"}://${reachable(host)}:${coordinator.port}`;
   process.stderr.write(`rankwise: job ${job} waits for ${settings.nranks} ranks at ${url}\n`);
   // the process then leaves with its connections open: supervisors go only after it
   return conclude(await coordinator.outcome, reportFile);

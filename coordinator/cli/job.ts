@@ -16,6 +16,18 @@ export function onSignals(interrupt: (signal: Interrupt) => void): void {
   process.on("SIGHUP", () => interrupt("SIGTERM")); // the terminal has gone
 }
 
+/** Prints the wait table at each SIGUSR2. */
+export function onStateAsked(waitTable: () => Promise<string>): void {
+  process.on("SIGUSR2", () => {
+    void waitTable().then((text) => process.stderr.write(`${text}\n`));
+  });
+}
+
+/** Prints how an epoch ended that another one follows. */
+export function tellRestart(summary: string): void {
+  process.stderr.write(`${summary}\nrankwise: the group starts again in a new epoch (--max-restarts)\n`);
+}
+
 /** Where relative paths of a command line start: npm runs our own script in our folder, wherever it was called. */
 export function callerFolder(env: NodeJS.ProcessEnv): string {
   const { npm_lifecycle_event: script, npm_package_name: owner, INIT_CWD: caller } = env;

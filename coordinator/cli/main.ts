@@ -6,9 +6,12 @@ import { EXIT_CODES } from "../../shared/constants.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { exitCodeOf } from "../causes.ts";
 import { distFolder } from "../installation.ts";
+import { addBenchCommand } from "./bench.ts";
 import { addCheckCommand } from "./check.ts";
 import type { CliContext } from "./context.ts";
 import { addCoordinatorCommand } from "./coordinator.ts";
+import { addDrillCommand } from "./drill.ts";
+import { addDoctorCommand } from "./doctor.ts";
 import { withHyphens } from "./options.ts";
 import { addRankCommand } from "./rank.ts";
 import { addRunCommand } from "./run.ts";
@@ -41,6 +44,9 @@ function commands(context: CliContext): Command {
   addCoordinatorCommand(cli, context);
   addRankCommand(cli, context);
   addCheckCommand(cli, context);
+  addDrillCommand(cli, context);
+  addBenchCommand(cli, context);
+  addDoctorCommand(cli, context);
   return cli;
 }
 

@@ -1,6 +1,8 @@
 /** Options that several commands take, and how their texts are read. */
 import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
 import { type Command, Option } from "commander";
+import { readTls, type TlsFiles } from "../../shared/auth.ts";
 import {
   ENV,
   type Mode,
@@ -16,6 +18,7 @@ import {
   JOIN_TIMEOUT_MS,
   LIVENESS_MS,
   RANKS_MAX,
+  RESTARTS_MAX,
   RUN_TIMEOUT_MS,
   WAIT_TIMEOUT_MS,
 } from "../../shared/constants.ts";
@@ -34,6 +37,7 @@ export interface JobOptions {
   readonly waitTimeout: number;
   readonly grace: number;
   readonly liveness: number;
+  readonly maxRestarts: number;
   readonly lanesMax?: number;
   readonly sqDepth?: number;
   readonly json?: string;
@@ -53,7 +57,12 @@ export function addJobOptions(command: Command): Command {
     .addOption(joinTimeout())
     .addOption(duration("--wait-timeout", "longest time for one wait", WAIT_TIMEOUT_MS))
     .addOption(duration("--grace", "time that ranks have to clean up after a failure", GRACE_MS))
-    .addOption(duration("--liveness", "longest silence of a host", LIVENESS_MS))
+    .addOption(duration("--liveness", "longest silence of a host, and longest stop of a rank", LIVENESS_MS))
+    .addOption(
+      new Option("--max-restarts <count>", "how often the group may start again, in a new epoch, after a failure")
+        .argParser((text) => parseCount("--max-restarts", text, 0, RESTARTS_MAX))
+        .default(0),
+    )
     .option("--lanes-max <count>", "most lanes of a launch, instead of the platform's", (text) =>
       parseCount("--lanes-max", text, 1, 65_535),
     )
@@ -83,6 +92,36 @@ export function addOutputOptions(command: Command): Command {
 /** `--join-timeout`. */
 export function joinTimeout(): Option {
   return duration("--join-timeout", "longest time until all ranks have joined", JOIN_TIMEOUT_MS);
+}
+
+/** The options of TLS, as the command line has them. */
+export interface TlsOptions {
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly tlsCa?: string;
+}
+
+/** Adds the options of TLS. */
+export function addTlsOptions(command: Command): Command {
+  return command
+    .option("--tls-cert <file>", "certificate (PEM) that listeners show; makes every TCP connection wss")
+    .option("--tls-key <file>", "its key")
+    .option("--tls-ca <file>", "certificate of the authority that every dialler trusts");
+}
+
+/**
+ * The files that the options name, as seen from `cwd`; undefined without any.
+ *
+ * @throws {ERR_USAGE} when one is missing or cannot be read
+ */
+export function tlsFiles({ tlsCert, tlsKey, tlsCa }: TlsOptions, cwd: string): TlsFiles | undefined {
+  if (tlsCert === undefined && tlsKey === undefined && tlsCa === undefined) return undefined;
+  if (tlsCert === undefined || tlsKey === undefined || tlsCa === undefined) {
+    throw usage("--tls-cert, --tls-key and --tls-ca go together; one is missing");
+  }
+  const files = { cert: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey), ca: resolve(cwd, tlsCa) };
+  readTls(files);
+  return files;
 }
 
 /** `--token-file`. */

@@ -7,9 +7,19 @@ import { exitCodeOf } from "../causes.ts";
 import { Supervisor } from "../supervisor.ts";
 import type { CliContext } from "./context.ts";
 import { callerFolder, onSignals } from "./job.ts";
-import { addOutputOptions, joinTimeout, needToken, parseCount, tokenFile, usage } from "./options.ts";
+import {
+  addTlsOptions,
+  tlsFiles,
+  type TlsOptions,
+  addOutputOptions,
+  joinTimeout,
+  needToken,
+  parseCount,
+  tokenFile,
+  usage,
+} from "./options.ts";
 
-interface Options {
+interface Options extends TlsOptions {
   readonly coordinator?: string;
   readonly ranks: number;
   readonly bind?: string;
@@ -34,14 +44,15 @@ export function addRankCommand(cli: Command, context: CliContext): void {
     )
     .addOption(joinTimeout())
     .addOption(tokenFile());
-  addOutputOptions(command).action(async (options: Options) => {
+  addTlsOptions(addOutputOptions(command)).action(async (options: Options) => {
     context.exitCode = await supervise(options);
   });
 }
 
 async function supervise(options: Options): Promise<number> {
-  const url = coordinatorUrl(options.coordinator ?? process.env[ENV.coordinator]);
   const cwd = callerFolder(process.env);
+  const tls = tlsFiles(options, cwd);
+  const url = coordinatorUrl(options.coordinator ?? process.env[ENV.coordinator], tls !== undefined);
   const { bind, advertise, logDir } = options;
   if (isWildcard(advertise)) throw usage(`--advertise ${advertise}: a wildcard is no name; give the one of this host`);
   const token = await needToken(options.tokenFile);
@@ -54,6 +65,7 @@ async function supervise(options: Options): Promise<number> {
   joined.supervisor = await Supervisor.join({
     url,
     token,
+    tls,
     slots: options.ranks,
     joinTimeoutMs: options.joinTimeout,
     bind,
@@ -75,11 +87,16 @@ function isWildcard(address: string | undefined): boolean {
   return address === "0.0.0.0" || address === "::";
 }
 
-function coordinatorUrl(text: string | undefined): string {
+function coordinatorUrl(text: string | undefined, tls: boolean): string {
   if (text === undefined || text === "") throw usage("which coordinator? add --coordinator ws://host:port");
-  const whole = /^\w+:\/\//u.test(text) ? text : `ws://${text}`;
+  const whole = /^\w+:\/\//u.test(text) ? text : `${tls ? "wss" : "ws"}://${text}`;
   if (!/^wss?:/u.test(whole) || !URL.canParse(whole)) {
     throw usage(`--coordinator: expected ws://host:port, got ${JSON.stringify(text)}`);
+  }
+  if (whole.startsWith("wss:") !== tls) {
+    throw usage(
+      `--coordinator ${whole}: ${tls ? "with --tls-cert it is wss://" : "wss:// needs --tls-cert, --tls-key and --tls-ca"}`,
+    );
   }
   return new URL(whole).href;
 }

@@ -4,10 +4,19 @@ import type { Command } from "commander";
 import { findProgram } from "../programs.ts";
 import { runJob } from "../runner.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, checkReportFile, conclude, onSignals } from "./job.ts";
-import { addJobOptions, addOutputOptions, type JobOptions, readToken, settingsOf } from "./options.ts";
+import { callerFolder, checkReportFile, conclude, onSignals, onStateAsked, tellRestart } from "./job.ts";
+import {
+  addJobOptions,
+  addOutputOptions,
+  addTlsOptions,
+  type JobOptions,
+  readToken,
+  settingsOf,
+  tlsFiles,
+  type TlsOptions,
+} from "./options.ts";
 
-interface Options extends JobOptions {
+interface Options extends JobOptions, TlsOptions {
   readonly tagOutput: boolean;
   readonly logDir?: string;
 }
@@ -18,7 +27,7 @@ export function addRunCommand(cli: Command, context: CliContext): void {
     .command("run <program>")
     .description("run a program, built-in or a file, as processes of this host; prints OK when every rank is done")
     .usage("<program> (-n 4 | -d 0,1,2,3) [options] [-- program arguments]");
-  addOutputOptions(addJobOptions(command)).action(async (name: string, options: Options) => {
+  addTlsOptions(addOutputOptions(addJobOptions(command))).action(async (name: string, options: Options) => {
     context.exitCode = await run(name, options, context.programArgs);
   });
 }
@@ -36,11 +45,17 @@ async function run(name: string, options: Options, args: readonly string[]): Pro
     settings,
     timeoutMs: options.timeout,
     token: await readToken(undefined),
+    tls: tlsFiles(options, cwd),
     cwd,
     tagOutput: options.tagOutput,
     logDir: logDir === undefined ? undefined : resolve(cwd, logDir),
     sink: process.stderr,
-    onInterruptible: onSignals,
+    maxRestarts: options.maxRestarts,
+    onRestart: tellRestart,
+    onStart: (coordinator) => {
+      onSignals((signal) => coordinator.interrupt(signal));
+      onStateAsked(() => coordinator.waitTable());
+    },
   });
   return conclude(outcome, reportFile);
 }

@@ -1,4 +1,4 @@
-import { LANE_TILE_ELEMENTS, MESH_CHUNK_BYTES } from "../../shared/constants.ts";
+import { LANE_TILE_ELEMENTS } from "../../shared/constants.ts";
 import { elementBytes } from "../../shared/dtype.ts";
 import { cutSpan, type Span } from "../../shared/shape.ts";
 import { checkLanes } from "../checks.ts";
@@ -13,7 +13,7 @@ import { fetch, rowSpans } from "./rows.ts";
 /**
  * allreduce, mesh: every rank reads everybody's data and reduces all of it, in the order of ranks.
  *
- * Pulled, in chunks of MESH_CHUNK_BYTES. Rounds: staged, then one after each chunk: everybody has read it, so it may
+ * Pulled, in chunks of MESH_CHUNK_BYTES (of whole tiles, where lanes share them). Rounds: staged, then one after each chunk: everybody has read it, so it may
  * be overwritten by its result. With `coreNum` lanes, tiles of LANE_TILE_ELEMENTS are dealt to the lanes in turn, and
  * each lane counts credits in its own column. Received per rank: (P − 1) · N.
  */
@@ -41,8 +41,9 @@ export function allReduceMesh(
     run: async ({ engine, lane, context }) => {
       const runLane = async (index: number): Promise<void> => {
         const credits = lane(index);
+        const chunkBytes = engine.limits.meshChunkBytes;
         await credits.round();
-        for (const chunk of laneChunks(bytes.byteLength, elementBytes(target.dtype), lanes, index)) {
+        for (const chunk of laneChunks(bytes.byteLength, elementBytes(target.dtype), lanes, index, chunkBytes)) {
           const operands = await Promise.all(
             group.members.map((_, source) =>
               source === group.rank
@@ -61,26 +62,29 @@ export function allReduceMesh(
   };
 }
 
-/** What one lane reduces, in chunks of about MESH_CHUNK_BYTES: the same on every rank. */
-function laneChunks(bytes: number, size: number, lanes: number, lane: number): Span[][] {
-  if (bytes === 0) return [];
-  if (lanes === 1)
-    return rowSpans(bytes, 0)
-      .flatMap((whole) => cutSpan(whole, MESH_CHUNK_BYTES))
-      .map((span) => [span]);
+/**
+ * What one lane reduces, in chunks of at most `chunkBytes`: the same on every rank. No lane has more chunks than
+ * lane 0, so the rounds of lane 0 are those of the call.
+ */
+function laneChunks(bytes: number, size: number, lanes: number, lane: number, chunkBytes: number): Span[][] {
+  if (lanes === 1) return rowSpans(bytes, 0).flatMap((whole) => cutSpan(whole, chunkBytes).map((span) => [span]));
   const tileBytes = LANE_TILE_ELEMENTS * size;
   const tiles = Math.ceil(bytes / tileBytes);
   const mine = Math.max(0, Math.ceil((tiles - lane) / lanes));
   if (mine === 0) return [];
-  const lastTile = lane + (mine - 1) * lanes;
-  const lastBytes = Math.min(tileBytes, bytes - lastTile * tileBytes);
-  const wholeTiles = lastBytes === tileBytes ? mine : mine - 1;
-  const spans: Span[] = [];
-  if (wholeTiles > 0) {
-    spans.push({ offset: lane * tileBytes, rowBytes: tileBytes, rows: wholeTiles, strideBytes: lanes * tileBytes });
+  const strideBytes = lanes * tileBytes;
+  const lastOffset = (lane + (mine - 1) * lanes) * tileBytes;
+  const lastBytes = Math.min(tileBytes, bytes - lastOffset);
+  const tilesOfChunk = Math.max(1, Math.floor(chunkBytes / tileBytes));
+  const chunks: Span[][] = [];
+  for (let tile = 0; tile < mine; tile += tilesOfChunk) {
+    const count = Math.min(tilesOfChunk, mine - tile);
+    const offset = (lane + tile * lanes) * tileBytes;
+    const whole = tile + count < mine || lastBytes === tileBytes ? count : count - 1;
+    const chunk: Span[] = [];
+    if (whole > 0) chunk.push({ offset, rowBytes: tileBytes, rows: whole, strideBytes });
+    if (whole < count) chunk.push({ offset: lastOffset, rowBytes: lastBytes, rows: 1, strideBytes: lastBytes });
+    chunks.push(chunk);
   }
-  if (wholeTiles < mine) {
-    spans.push({ offset: lastTile * tileBytes, rowBytes: lastBytes, rows: 1, strideBytes: lastBytes });
-  }
-  return spans.flatMap((span) => cutSpan(span, MESH_CHUNK_BYTES)).map((span) => [span]);
+  return chunks;
 }

@@ -23,6 +23,10 @@ import { fetch, rowSpans } from "./rows.ts";
  *
  * No step can overwrite what is still to be read: a rank gets the final value of a segment only after its right
  * neighbour has read the partial one, because the sum went through that neighbour.
+ *
+ * Cells [step, left] are those of [source, lane] in calls of other builtins. So a rank says nothing there before its
+ * right neighbour has entered this call too, which that neighbour says in the last row: whoever is still in a call
+ * before it would take the step's credit for another rank's.
  */
 export function allReduceRing(group: Group, data: unknown, signal: unknown, options: AllReduceOptions): CollectiveSpec {
   const place = { op: "allreduce", group };
@@ -59,15 +63,19 @@ async function runRing(call: CollectiveCall, target: Allocation, signal: Allocat
   const { bytes } = target.local;
   const width = signal.shape[1] ?? 1;
   const cell = (step: number, source: number): number => step * width + source;
-  const give = (step: number, peer: number): void => {
+  const give = (step: number, peer: number, round = step + 1): void => {
     const change = { signal, cell: cell(step, rank), op: NotifyOp.AtomicAdd, value: 1 };
-    notify(engine, context(step + 1, 0), peer, change).catch(ignore);
+    notify(engine, context(round, 0), peer, change).catch(ignore);
   };
   const steps = ranks - 1;
-  for (let step = 0; step < 2 * steps; step++) {
+  const last = 2 * steps;
+  give(last, left, 0);
+  await waitCredit(engine, context(0, 0), signal, cell(last, right), 1, right);
+  takeCredits(engine, context(0, 0), signal, cell(last, right), 1);
+  for (let step = 0; step < last; step++) {
     const ctx = context(step + 1, 0);
     give(step, right);
-    await waitCredit(engine, ctx, signal, cell(step, left), 1);
+    await waitCredit(engine, ctx, signal, cell(step, left), 1, left);
     takeCredits(engine, ctx, signal, cell(step, left), 1);
     const reducing = step < steps;
     const segment = segmentSpan(target, ranks, modulo(reducing ? rank - step - 1 : rank - (step - steps), ranks));
@@ -81,10 +89,10 @@ async function runRing(call: CollectiveCall, target: Allocation, signal: Allocat
       await get(engine, ctx, left, target, segment, { bytes, spans: segment });
     }
   }
-  const ctx = context(2 * steps + 1, 0);
-  for (const peer of group.peers()) give(2 * steps, peer);
-  await Promise.all(group.peers().map((peer) => waitCredit(engine, ctx, signal, cell(2 * steps, peer), 1)));
-  for (const peer of group.peers()) takeCredits(engine, ctx, signal, cell(2 * steps, peer), 1);
+  const ctx = context(last + 1, 0);
+  for (const peer of group.peers()) give(last, peer);
+  await Promise.all(group.peers().map((peer) => waitCredit(engine, ctx, signal, cell(last, peer), 1, peer)));
+  for (const peer of group.peers()) takeCredits(engine, ctx, signal, cell(last, peer), 1);
 }
 
 /** Segment i of P: elements [⌊i·n/P⌋, ⌊(i+1)·n/P⌋), perhaps none. */

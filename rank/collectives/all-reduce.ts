@@ -3,6 +3,7 @@ import { describe } from "../../shared/shape.ts";
 import type { Group } from "../group.ts";
 import { allReduceMesh } from "./all-reduce-mesh.ts";
 import { allReduceRing } from "./all-reduce-ring.ts";
+import { checkOptions } from "./arguments.ts";
 import type { CollectiveSpec } from "./call.ts";
 import { AllReduceAlgo, type AllReduceOptions } from "./reduce-options.ts";
 
@@ -14,6 +15,7 @@ export function allReduce(
   options: AllReduceOptions,
   lanesMax: number,
 ): CollectiveSpec {
+  checkOptions({ op: "allreduce", group }, options);
   const algo: unknown = options.algo ?? AllReduceAlgo.Mesh;
   if (algo === AllReduceAlgo.Mesh) return allReduceMesh(group, data, signal, options, lanesMax);
   if (algo === AllReduceAlgo.Ring) return allReduceRing(group, data, signal, options);

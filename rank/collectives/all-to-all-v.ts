@@ -5,8 +5,9 @@ import { checkLanes } from "../checks.ts";
 import type { Group } from "../group.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { checkTensor, sharesMemory, Tensor } from "../memory/tensor.ts";
-import { checkSignal, checkSource, checkWindow, describeWindow, type Place } from "./arguments.ts";
+import { checkOptions, checkSignal, checkSource, checkWindow, describeWindow, type Place } from "./arguments.ts";
 import type { CallOptions, CollectiveCall, CollectiveSpec } from "./call.ts";
+import { announcedCounts } from "./counts.ts";
 import { pushAndComplete } from "./push.ts";
 import { rowBytesOf, rowSpans } from "./rows.ts";
 
@@ -37,6 +38,7 @@ export function allToAllV(
   lanesMax: number,
 ): CollectiveSpec {
   const place = { op: "all_to_all_v", group };
+  checkOptions(place, options);
   const ranks = group.members.length;
   const window = checkWindow(place, "target", target);
   const [height = 0] = window.shape;
@@ -70,19 +72,24 @@ export function allToAllV(
       { name: "target", bytes: window.local.bytes, writes: true },
       { name: "sendCounts", bytes: sendCounts.bytes, writes: false },
       { name: "recvCounts", bytes: recvCounts.bytes, writes: true },
+      ...(expected === undefined ? [] : [{ name: "expectedRecvCounts", bytes: expected.bytes, writes: false }]),
     ],
     options,
     run: async (call) => {
       const counts = clamp(call, sendCounts, capacity);
       const received = Array.from({ length: lanes }, (_, lane) =>
-        runLane(call, { source, window, counts, lanes, capacity, lane }),
+        runLane(call, {
+          source,
+          window,
+          counts,
+          expected: lane === 0 ? expected?.array : undefined,
+          lanes,
+          capacity,
+          lane,
+        }),
       );
       const [taken = []] = await Promise.all(received);
-      for (const [sender, count] of taken.entries()) {
-        const wanted = expected?.array[sender];
-        if (wanted !== undefined && wanted !== count) throw unexpectedCount(call, sender, count, wanted);
-        recvCounts.array[sender] = count;
-      }
+      recvCounts.array.set(taken);
     },
   };
 }
@@ -91,6 +98,8 @@ interface LaneWork {
   readonly source: Tensor;
   readonly window: Allocation;
   readonly counts: readonly number[];
+  /** What lane 0 checks the counts of all ranks against. */
+  readonly expected: Int32Array | undefined;
   readonly lanes: number;
   readonly capacity: number;
   readonly lane: number;
@@ -98,13 +107,16 @@ interface LaneWork {
 
 /** One lane's two rounds; resolves with the counts of all ranks, which lane 0 has taken between them. */
 async function runLane(call: CollectiveCall, work: LaneWork): Promise<number[]> {
-  const { source, window, counts, lanes, capacity, lane } = work;
-  const { group, seq } = call;
+  const { source, window, counts, expected, lanes, capacity, lane } = work;
+  const { group } = call;
   const credits = call.lane(lane);
   await credits.round(lane === 0 ? (peer) => counts[peer] ?? 0 : undefined);
-  const taken = group.members.map((world, member) =>
-    member === group.rank ? (counts[member] ?? 0) : (group.ledger.noteOf(world, seq) ?? 0),
-  );
+  const taken = announcedCounts(call, "all_to_all_v", counts[group.rank] ?? 0, capacity);
+  // before the complete round, so that no rank returns from a call whose counts somebody has refused
+  for (const [sender, count] of taken.entries()) {
+    const wanted = expected?.[sender];
+    if (wanted !== undefined && wanted !== count) throw unexpectedCount(call, sender, count, wanted);
+  }
   const rowBytes = rowBytesOf(window);
   await pushAndComplete(call, credits, window, (peer) => {
     const [from, to] = laneRows(lane, lanes, group.members.length, peer, counts[peer] ?? 0);
@@ -161,16 +173,17 @@ function checkDistinct({ op }: Place, buffers: Readonly<Record<string, Tensor>>)
 }
 
 function unexpectedCount(
-  { engine, group }: CollectiveCall,
+  { engine, group, context }: CollectiveCall,
   source: number,
   count: number,
   wanted: number,
 ): RankwiseError {
+  const { label, seq } = context(1, 0);
   const error = new RankwiseError(
     "ERR_MISMATCH",
-    `all_to_all_v: rank ${source} sends ${count} rows to rank ${group.rank}, which expects ${wanted}`,
-    { peer: source, rank: group.rank, collective: "all_to_all_v" },
+    `${label}: rank ${source} sends ${count} rows to rank ${group.rank}, which expects ${wanted}`,
+    { peer: group.world(source), rank: group.world(group.rank), collective: "all_to_all_v", seq },
   );
-  engine.fail({ error, call: "all_to_all_v", suspect: null });
+  engine.fail({ error, call: label, suspect: null });
   return error;
 }

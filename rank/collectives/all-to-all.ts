@@ -1,5 +1,5 @@
 import type { Group } from "../group.ts";
-import { checkRows, checkSignal, checkSource, checkWindow, describeWindow } from "./arguments.ts";
+import { checkOptions, checkRows, checkSignal, checkSource, checkWindow, describeWindow } from "./arguments.ts";
 import type { CallOptions, CollectiveSpec } from "./call.ts";
 import { pushAndComplete } from "./push.ts";
 import { rowBytesOf, rowSpans } from "./rows.ts";
@@ -18,6 +18,7 @@ export function allToAll(
   options: CallOptions,
 ): CollectiveSpec {
   const place = { op: "all_to_all", group };
+  checkOptions(place, options);
   const target = checkWindow(place, "data", data);
   checkRows(place, "data", target);
   const source = checkSource(place, "x", x, target, "data", [target.shape]);

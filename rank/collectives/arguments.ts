@@ -15,6 +15,14 @@ export interface Place {
   readonly group: Group;
 }
 
+/** @throws {ERR_INVALID_ARGUMENT} unless the options are an object. */
+export function checkOptions({ op }: Place, options: unknown): void {
+  if (typeof options === "object" && options !== null) return;
+  throw new RankwiseError("ERR_INVALID_ARGUMENT", `${op}: options must be an object, got ${describe(options)}`, {
+    argument: "options",
+  });
+}
+
 /** A signal [≥ rows, ≥ columns] of the group. */
 export function checkSignal({ op, group }: Place, value: unknown, rows: number, columns: number): Allocation {
   const parts = partsOf(value);

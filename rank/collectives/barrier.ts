@@ -1,10 +1,12 @@
 import type { Group } from "../group.ts";
-import { checkSignal } from "./arguments.ts";
+import { checkOptions, checkSignal } from "./arguments.ts";
 import type { CallOptions, CollectiveSpec } from "./call.ts";
 
 /** `barrier(signal)`: one credit round. No rank leaves before every rank has entered. */
 export function barrier(group: Group, signal: unknown, options: CallOptions): CollectiveSpec {
-  const own = checkSignal({ op: "barrier", group }, signal, group.members.length, 1);
+  const place = { op: "barrier", group };
+  checkOptions(place, options);
+  const own = checkSignal(place, signal, group.members.length, 1);
   return {
     op: "barrier",
     agreement: `signal "${own.name}"`,

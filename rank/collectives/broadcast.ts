@@ -1,7 +1,7 @@
 import { checkPeer } from "../checks.ts";
 import type { Group } from "../group.ts";
 import { get } from "../issue.ts";
-import { checkSignal, checkWindow, describeWindow } from "./arguments.ts";
+import { checkOptions, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CallOptions, CollectiveSpec } from "./call.ts";
 import { rowSpans } from "./rows.ts";
 
@@ -19,6 +19,7 @@ export interface BroadcastOptions extends CallOptions {
  */
 export function broadcast(group: Group, data: unknown, signal: unknown, options: BroadcastOptions): CollectiveSpec {
   const place = { op: "broadcast", group };
+  checkOptions(place, options);
   const target = checkWindow(place, "data", data);
   const own = checkSignal(place, signal, group.members.length, 1);
   const root = checkPeer("broadcast", group, options.root ?? 0, "root");

@@ -7,7 +7,7 @@ import { reduceInto } from "../memory/reduce.ts";
 import type { Tensor } from "../memory/tensor.ts";
 import type { Signal } from "../window.ts";
 import type { Buffers, Cell } from "./cell.ts";
-import { CONFORMANCE_ROWS, rowCount } from "./values.ts";
+import { CONFORMANCE_ROWS, rowCount, sentRows } from "./values.ts";
 
 /** Credits by hand: one to every peer, one from every peer, and back to zero. */
 export async function handBarrier({ rank, peers }: Comm, signal: Signal, column = 0): Promise<void> {
@@ -90,19 +90,37 @@ export async function handAllToAll(
 }
 
 /** The counts travel as credits of a column of their own, one more than the count so that zero can be waited for. */
-export async function handAllToAllV(
-  comm: Comm,
-  { input, data, signal }: Buffers,
-  { nranks, length }: Cell,
-): Promise<void> {
-  const { rank, peers } = comm;
+export async function handAllToAllV(comm: Comm, buffers: Buffers, { nranks, length }: Cell): Promise<void> {
+  const { rank } = comm;
+  const { input, data, signal } = buffers;
   await handBarrier(comm, signal);
   for (let peer = 0; peer < nranks; peer++) {
-    const count = rowCount(rank, peer);
     const partition = { dstOffset: [rank * CONFORMANCE_ROWS, 0], srcOffset: [peer * CONFORMANCE_ROWS, 0] };
-    await data.put(peer, input, { ...partition, shape: [count, length] });
-    if (peer !== rank) await signal.notify(peer, [rank, 1], 1 + count, "atomic_add");
+    await data.put(peer, input, { ...partition, shape: [rowCount(rank, peer), length] });
   }
+  await handCounts(comm, signal);
+  await handBarrier(comm, signal);
+}
+
+/** A put for each row, from where it lies. */
+export async function handIndexedAllToAllV(comm: Comm, buffers: Buffers, { nranks, length }: Cell): Promise<void> {
+  const { rank } = comm;
+  const { input, data, signal } = buffers;
+  await handBarrier(comm, signal);
+  for (let peer = 0; peer < nranks; peer++) {
+    for (const [slot, row] of sentRows(rank, peer).entries()) {
+      const place = { dstOffset: [rank * CONFORMANCE_ROWS + slot, 0], srcOffset: [row, 0] };
+      await data.put(peer, input, { ...place, shape: [1, length] });
+    }
+  }
+  await handCounts(comm, signal);
+  await handBarrier(comm, signal);
+}
+
+/** Tells every peer how many rows it gets from here, and checks what the peers say. */
+async function handCounts(comm: Comm, signal: Signal): Promise<void> {
+  const { rank, nranks, peers } = comm;
+  for (const peer of peers) await signal.notify(peer, [rank, 1], 1 + rowCount(rank, peer), "atomic_add");
   const counts = comm.tensor("int32", [nranks]);
   counts.array[rank] = rowCount(rank, rank);
   for (const peer of peers) {
@@ -111,5 +129,4 @@ export async function handAllToAllV(
     await signal.notify(rank, [peer, 1], -credit, "atomic_add");
   }
   await comm.check(counts, (source) => rowCount(source, rank));
-  await handBarrier(comm, signal);
 }

@@ -11,6 +11,7 @@ import type { CallContext, Group } from "../group.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { sharesMemory } from "../memory/tensor.ts";
 import { CreditBarrier } from "./credits.ts";
+import type { LedgerCall } from "./ledger.ts";
 
 /** A collective, a deferred wait or a `comm.task` in flight: resolves when it is complete here. `{ after }` accepts it. */
 export type Task = Promise<void>;
@@ -82,6 +83,8 @@ export class CallBook {
   readonly #engine: Engine;
   readonly #inFlight = new Set<InFlight>();
   readonly #recordOf = new WeakMap<Task, InFlight>();
+  /** What comes after one of these fails too. */
+  readonly #failed = new WeakSet<InFlight>();
 
   constructor(engine: Engine) {
     this.#engine = engine;
@@ -90,17 +93,18 @@ export class CallBook {
   /**
    * Starts a checked collective call. A call refused here has moved nothing and consumed no sequence number.
    *
-   * @throws {ERR_SIGNAL_NOT_CLEAN | ERR_BUFFER_CONFLICT | ERR_INVALID_ARGUMENT | ERR_GROUP_ENDED}
+   * @throws {ERR_SIGNAL_NOT_CLEAN | ERR_QUEUE_CONFLICT | ERR_BUFFER_CONFLICT | ERR_INVALID_ARGUMENT | ERR_GROUP_ENDED}
    */
   start(group: Group, spec: CollectiveSpec): Task {
     this.#engine.throwIfEnded();
     checkClean(spec);
     const follows = this.#predecessors(spec.op, spec.options);
+    // queues want an order that the program states; one that a shared signal implies is not enough
+    if (spec.queues === true) this.#refuseSharedQueues(spec, follows);
     for (const other of this.#inFlight) if (other.signal === spec.signal) this.#add(follows, other);
     this.#refuseConflicts(spec, follows);
-    if (spec.queues === true) this.#refuseSharedQueues(spec, follows);
     const ready = spec.pushes && spec.target !== undefined && spec.target.builtinCalls > 0;
-    if (spec.target !== undefined) spec.target.builtinCalls += 1;
+    this.#countUses(group, spec);
     const agreement = `${spec.op}(${spec.agreement}${spec.pushes ? `, ready round ${ready ? "yes" : "no"}` : ""})`;
     const before = [...follows].map((call) => call.done);
     const task = this.#run(group, spec, agreement, ready && this.#engine.faults?.skipReady !== true, before);
@@ -123,10 +127,13 @@ export class CallBook {
     const record: InFlight = { ...parts, done: task };
     this.#inFlight.add(record);
     this.#recordOf.set(task, record);
-    const forget = (): void => {
-      this.#inFlight.delete(record);
-    };
-    task.then(forget, forget);
+    task.then(
+      () => this.#inFlight.delete(record),
+      () => {
+        this.#inFlight.delete(record);
+        this.#failed.add(record);
+      },
+    );
     return task;
   }
 
@@ -137,20 +144,19 @@ export class CallBook {
     try {
       entered = group.ledger.enter(spec.op, agreement, hash);
     } catch (error) {
-      if (error instanceof RankwiseError) engine.fail({ error, call: spec.op, suspect: null });
+      if (error instanceof RankwiseError) engine.fail({ error, call: engine.currentCall(), suspect: null });
       throw error;
     }
     const { seq } = entered;
-    const context = (round: number, lane: number): CallContext => ({
-      label: `${spec.op} #${seq}`,
-      group,
-      seq,
-      fingerprint: hash,
-      lane,
-      round,
-    });
+    const forget = this.#refuseAbsent(group, entered);
+    // from now on, also while the call waits for its turn, no Set may reach its signal
+    spec.signal.cells?.enterBuiltin();
+    const { faults } = engine;
+    const context = (round: number, lane: number): CallContext => {
+      faults?.reached(spec.op, seq, round);
+      return { label: `${spec.op} #${seq}`, group, seq, fingerprint: hash, lane, round };
+    };
     const execute = async (): Promise<void> => {
-      if (before.length > 0) await Promise.all(before);
       const lanes = new Map<number, CreditBarrier>();
       const lane = (index: number): CreditBarrier => {
         let credits = lanes.get(index);
@@ -160,12 +166,15 @@ export class CallBook {
         }
         return credits;
       };
-      spec.signal.cells?.enterBuiltin();
       try {
+        if (before.length > 0) await Promise.all(before);
+        const held = faults?.entered(spec.op, seq);
+        if (held !== undefined) await held;
         await spec.run({ engine, group, ready, seq, lane, context });
         for (const credits of lanes.values()) credits.settle();
         group.ledger.leave(entered);
       } finally {
+        forget();
         spec.signal.cells?.leaveBuiltin();
       }
     };
@@ -174,10 +183,35 @@ export class CallBook {
     return task;
   }
 
+  /** A peer that has left without a word of this call will never enter it. Returns the function that ends the watch. */
+  #refuseAbsent(group: Group, { op, seq, heard, arguments: args }: LedgerCall): () => void {
+    const engine = this.#engine;
+    const peers = group.peers().map((peer) => engine.peer(group.world(peer)));
+    return engine.onProgress(() => {
+      const absent = peers.find(({ rank, saidGoodbye }) => saidGoodbye && !heard.has(rank));
+      if (absent === undefined) return;
+      const error = new RankwiseError(
+        "ERR_MISMATCH",
+        `${op} #${seq}: rank ${absent.rank} has come to the end of its program without this call (here: ${args})`,
+        { peer: absent.rank, collective: op, seq },
+      );
+      engine.fail({ error, call: `${op} #${seq}`, suspect: null });
+    });
+  }
+
+  /** Resolves when no collective of this rank is in flight any more, however it has ended. */
+  async idle(): Promise<void> {
+    for (;;) {
+      const collectives = [...this.#inFlight].filter(({ signal }) => signal !== undefined);
+      if (collectives.length === 0) return;
+      await Promise.allSettled(collectives.map(({ done }) => done));
+    }
+  }
+
   /** The tasks that `after` names, and theirs. */
   #predecessors(label: string, { after = [] }: CallOptions): Set<InFlight> {
     const follows = new Set<InFlight>();
-    const tasks: readonly unknown[] = after instanceof Promise ? [after] : after;
+    const tasks: readonly unknown[] = Array.isArray(after) ? after : [after];
     for (const task of tasks) {
       const record = task instanceof Promise ? this.#recordOf.get(task as Task) : undefined;
       if (record === undefined) {
@@ -192,9 +226,23 @@ export class CallBook {
     return follows;
   }
 
-  /** A task that is still in flight, with those it comes after; what is done needs no order any more. */
+  /** A task that is still in flight or has failed, with those it comes after; what is done needs no order any more. */
   #add(follows: Set<InFlight>, record: InFlight): void {
-    for (const task of [record, ...record.follows]) if (this.#inFlight.has(task)) follows.add(task);
+    for (const task of [record, ...record.follows]) {
+      if (this.#inFlight.has(task) || this.#failed.has(task)) follows.add(task);
+    }
+  }
+
+  /**
+   * Counts this call for every window of the group that it uses. One that it sends from counts too: a faster peer that
+   * pushes into it in the next call must know that it has been sent.
+   */
+  #countUses(group: Group, { target, buffers }: CollectiveSpec): void {
+    const used = new Set(target === undefined ? [] : [target]);
+    for (const { bytes } of buffers) {
+      for (const window of this.#engine.registry.sharing(group.id, bytes)) used.add(window);
+    }
+    for (const window of used) window.builtinCalls += 1;
   }
 
   #refuseSharedQueues(spec: CollectiveSpec, follows: ReadonlySet<InFlight>): void {

@@ -57,7 +57,9 @@ export class CreditBarrier {
   /** Waits for every peer's credit of the current round. */
   async arrived(ctx: CallContext): Promise<void> {
     await Promise.all(
-      this.#group.peers().map((source) => waitCredit(this.#engine, ctx, this.#signal, this.#cell(source), this.#round)),
+      this.#group
+        .peers()
+        .map((source) => waitCredit(this.#engine, ctx, this.#signal, this.#cell(source), this.#round, source)),
     );
   }
 
@@ -76,15 +78,17 @@ export class CreditBarrier {
   }
 }
 
-/** Waits for a cell to hold so many credits; a timeout in a builtin ends the group. */
+/** Waits for a cell to hold so many credits of a member; a timeout in a builtin ends the group. */
 export function waitCredit(
   engine: Engine,
   ctx: CallContext,
   signal: Allocation,
   cell: number,
   credits: number,
+  source: number,
 ): Promise<number> {
-  const condition = { cell, compare: WaitCmp.Ge, expected: credits };
+  if (engine.faults?.skipsRound(ctx.label, ctx.round) === true) return Promise.resolve(0);
+  const condition = { cell, compare: WaitCmp.Ge, expected: credits, source };
   return wait(engine, ctx, signal, condition, engine.waitTimeoutMs, (error: RankwiseError) => {
     engine.fail({ error, call: ctx.label, suspect: null });
   });

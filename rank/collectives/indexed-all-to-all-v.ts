@@ -10,6 +10,7 @@ import { checkTensor, sharesMemory, Tensor } from "../memory/tensor.ts";
 import type { Window } from "../window.ts";
 import { checkSignal, checkWindow, describeWindow, type Place } from "./arguments.ts";
 import type { CallOptions, CollectiveCall, CollectiveSpec } from "./call.ts";
+import { announcedCounts } from "./counts.ts";
 import { rowBytesOf } from "./rows.ts";
 import { postTransfer, queueSlots, runsOf } from "./submission-queue.ts";
 
@@ -23,9 +24,21 @@ export interface IndexedAllToAllVOptions extends CallOptions {
   readonly index: Tensor<"int32">;
   /** The exact number of lanes. Default 1. */
   readonly coreNum?: number;
-  /** Only `per_peer` queues exist. */
+  /** What each rank is expected to send; another number ends the group with `ERR_MISMATCH`. */
+  readonly expectedRecvCounts?: Tensor<"int32">;
+  /** One queue for each peer; the other modes of the hardware are refused by name. */
   readonly queueMode?: "per_peer";
+  /** Called by a rank; the in-core level is refused by name. */
+  readonly level?: "rank";
+  /** Remote rows go through submission queues; remote MTE is refused by name. */
+  readonly engine?: "submission_queue";
 }
+
+/** What exists of each choice that the hardware has; anything else is refused by its name. */
+const supported = { queueMode: "per_peer", level: "rank", engine: "submission_queue" } as const;
+
+/** Counts that an error lists; of more, it tells the one that is wrong. */
+const COUNTS_SHOWN_MAX = 16;
 
 /** What the platform profile says about the call. */
 export interface IndexedLimits {
@@ -66,6 +79,10 @@ export function indexedAllToAllV(
   const isColumn = (shape: readonly number[]): boolean => shape.length === 2 && shape[0] === ranks && shape[1] === 1;
   const sendCounts = checkInt32(place, "sendCounts", counts.local, isColumn, `[${ranks}, 1]`);
   const recvCounts = checkInt32(place, "recvCounts", options.recvCounts, isColumn, `[${ranks}, 1]`);
+  const expected =
+    options.expectedRecvCounts === undefined
+      ? undefined
+      : checkInt32(place, "expectedRecvCounts", options.expectedRecvCounts, isColumn, `[${ranks}, 1]`);
   const lanes = checkLanes("indexed_all_to_all_v: coreNum", options.coreNum ?? 1, limits.lanesMax);
   const own = checkSignal(place, signal, ranks, lanes);
   checkDistinct({ input: source, target: window.local, sendCounts, recvCounts, index, signal: own.local });
@@ -88,6 +105,10 @@ export function indexedAllToAllV(
     run: async (call) => {
       const plan = makePlan(call, { source, window, sendCounts, index, capacity, lanes }, limits);
       const [taken = []] = await Promise.all(Array.from({ length: lanes }, (_, lane) => runLane(call, plan, lane)));
+      for (const [sender, count] of taken.entries()) {
+        const wanted = expected?.array[sender] ?? count;
+        if (wanted !== count) throw violation(call, "ERR_MISMATCH", unexpectedCount(sender, count, wanted));
+      }
       recvCounts.array.set(taken);
     },
   };
@@ -116,44 +137,45 @@ interface Plan {
 /** Snapshots counts and rows, and checks all of them before anything is posted. A violation ends the group. */
 function makePlan(call: CollectiveCall, buffers: Buffers, { sqDepth }: IndexedLimits): Plan {
   const { source, window, sendCounts, index, capacity, lanes } = buffers;
-  const { group } = call;
   const [height = 0] = source.shape;
-  const rows = group.members.map((_, destination) => {
-    const count = sendCounts.array[destination] ?? 0;
+  const counts = [...sendCounts.array];
+  const rows = counts.map((count, destination) => {
     if (count < 0 || count > capacity) {
-      throw violation(
-        call,
-        "ERR_OUT_OF_BOUNDS",
-        `count ${count} for destination ${destination} is outside [0, ${capacity}]`,
-      );
+      const what = `count ${count} for destination ${destination} (sendCounts slot ${destination}) is outside [0, ${capacity}]`;
+      throw violation(call, "ERR_OUT_OF_BOUNDS", `${what}${listed(counts)}`, destination);
     }
     const start = destination * capacity;
     const list = index.array.slice(start, start + count);
     const slot = list.findIndex((row) => row < 0 || row >= height);
     if (slot >= 0) {
       const what = `index ${list[slot] ?? 0} in slot ${slot} for destination ${destination} is outside [0, ${height})`;
-      throw violation(call, "ERR_OUT_OF_BOUNDS", what);
-    }
-    const slots = queueSlots(count);
-    if (destination !== group.rank && slots > sqDepth) {
-      const what = `${count} rows for destination ${destination} need ${slots} WQEBBs, the queue has sqDepth ${sqDepth}; a depth of ${slots} would do (--sq-depth ${slots})`;
-      throw violation(call, "ERR_QUEUE_DEPTH", what);
+      throw violation(call, "ERR_OUT_OF_BOUNDS", what, destination, [destination, slot]);
     }
     return list;
   });
+  checkDepth(call, rows, sqDepth);
   return { source, window, rowBytes: rowBytesOf(window), capacity, lanes, rows };
+}
+
+/** A peer's whole transfer must fit its queue. */
+function checkDepth(call: CollectiveCall, rows: readonly Int32Array[], sqDepth: number): void {
+  const { group } = call;
+  const needs = rows.map((list, peer) => (peer === group.rank ? 0 : queueSlots(list.length)));
+  const depth = Math.max(...needs);
+  if (depth <= sqDepth) return;
+  const destination = needs.findIndex((slots) => slots > sqDepth);
+  const what = `${rows[destination]?.length ?? 0} rows for destination ${destination} need ${needs[destination] ?? 0} WQEBBs, the queue has sqDepth ${sqDepth}`;
+  throw violation(call, "ERR_QUEUE_DEPTH", `${what}; a depth of ${depth} would do (--sq-depth ${depth})`, destination);
 }
 
 /** One lane: ready, its remote transfers, its share of the own rows, their completions, complete. */
 async function runLane(call: CollectiveCall, plan: Plan, lane: number): Promise<number[]> {
-  const { engine, group, seq, context } = call;
+  const { engine, group, context } = call;
   const { rows, window, capacity, rowBytes, source } = plan;
   const credits = call.lane(lane);
   await credits.round(lane === 0 ? (peer) => rows[peer]?.length ?? 0 : undefined);
   // taken before the complete round lets the peers go on to their next call
-  const taken = group.members.map((world, member) =>
-    member === group.rank ? (rows[member]?.length ?? 0) : (group.ledger.noteOf(world, seq) ?? 0),
-  );
+  const taken = announcedCounts(call, "indexed_all_to_all_v", rows[group.rank]?.length ?? 0, capacity);
   const drains: (() => Promise<void>)[] = [];
   for (const peer of lanePeers(group, plan.lanes, lane)) {
     const list = rows[peer];
@@ -189,49 +211,76 @@ function copyOwnRows(engine: Engine, { rank }: Group, plan: Plan, lane: number):
   const from = Math.floor((lane * own.length) / lanes);
   const to = Math.floor(((lane + 1) * own.length) / lanes);
   if (from === to || rowBytes === 0) return;
-  const slots = Array.from({ length: SELF_SLOTS }, () => new Uint8Array(SELF_SLOT_BYTES));
+  const slots = slotsOf(engine, lane);
   let position = (rank * capacity + from) * rowBytes;
   let turn = 0;
   for (const [first, count] of runsOf(own.subarray(from, to))) {
-    for (let start = 0; start < count * rowBytes; start += SELF_SLOT_BYTES) {
-      const length = Math.min(SELF_SLOT_BYTES, count * rowBytes - start);
-      const slot = (slots[turn % SELF_SLOTS] ?? new Uint8Array(SELF_SLOT_BYTES)).subarray(0, length);
-      slot.set(source.bytes.subarray(first * rowBytes + start, first * rowBytes + start + length));
-      window.local.bytes.set(slot, position);
+    const end = (first + count) * rowBytes;
+    for (let start = first * rowBytes; start < end; start += SELF_SLOT_BYTES) {
+      const piece = source.bytes.subarray(start, Math.min(start + SELF_SLOT_BYTES, end));
+      const slot = (turn++ % SELF_SLOTS) * SELF_SLOT_BYTES;
+      slots.set(piece, slot);
+      window.local.bytes.set(slots.subarray(slot, slot + piece.byteLength), position);
       engine.counters.coalescedCopies += 1;
-      position += length;
-      turn += 1;
+      position += piece.byteLength;
     }
   }
 }
 
-function violation(call: CollectiveCall, code: "ERR_OUT_OF_BOUNDS" | "ERR_QUEUE_DEPTH", what: string): RankwiseError {
+/** The slots of every lane that has had own rows to copy, by rank. */
+const staging = new WeakMap<Engine, Map<number, Uint8Array>>();
+
+function slotsOf(engine: Engine, lane: number): Uint8Array {
+  let lanes = staging.get(engine);
+  if (lanes === undefined) staging.set(engine, (lanes = new Map<number, Uint8Array>()));
+  let slots = lanes.get(lane);
+  if (slots === undefined) lanes.set(lane, (slots = new Uint8Array(SELF_SLOTS * SELF_SLOT_BYTES)));
+  return slots;
+}
+
+/** An error that ends the group. */
+function violation(
+  call: CollectiveCall,
+  code: "ERR_OUT_OF_BOUNDS" | "ERR_QUEUE_DEPTH" | "ERR_MISMATCH",
+  what: string,
+  peer?: number,
+  offset?: readonly number[],
+): RankwiseError {
   const { engine, group } = call;
-  const label = call.context(1, 0).label;
+  const { label } = call.context(1, 0);
   const error = new RankwiseError(code, `${label}: rank ${group.rank}: ${what}`, {
     rank: group.world(group.rank),
     collective: "indexed_all_to_all_v",
     seq: call.seq,
+    ...(peer === undefined ? {} : { peer: group.world(peer) }),
+    ...(offset === undefined ? {} : { offset }),
   });
   engine.fail({ error, call: label, suspect: null });
   return error;
 }
 
-function checkSupported({ queueMode }: IndexedAllToAllVOptions, { platform, indexed }: IndexedLimits): void {
+function listed(counts: readonly number[]): string {
+  return counts.length > COUNTS_SHOWN_MAX ? "" : `; sendCounts are ${formatShape(counts)}`;
+}
+
+function unexpectedCount(source: number, count: number, wanted: number): string {
+  return `rank ${source} sends ${count} rows, expectedRecvCounts says ${wanted}`;
+}
+
+function checkSupported(options: IndexedAllToAllVOptions, { platform, indexed }: IndexedLimits): void {
   if (!indexed) {
     throw new RankwiseError(
       "ERR_UNSUPPORTED",
       `indexed_all_to_all_v: platform ${platform} does not have it; -p a5sim does`,
     );
   }
-  const mode: unknown = queueMode ?? "per_peer";
-  if (mode !== "per_peer") {
+  for (const [argument, only] of Object.entries(supported)) {
+    const value: unknown = options[argument as keyof typeof supported] ?? only;
+    if (value === only) continue;
     throw new RankwiseError(
       "ERR_UNSUPPORTED",
-      `indexed_all_to_all_v: queueMode ${describe(mode)} does not exist; only "per_peer" does`,
-      {
-        argument: "queueMode",
-      },
+      `indexed_all_to_all_v: ${argument} ${describe(value)} is not supported; ${argument} "${only}" is`,
+      { argument },
     );
   }
 }

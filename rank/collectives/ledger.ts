@@ -20,6 +20,8 @@ export interface LedgerCall {
   readonly fingerprint: number;
   /** The arguments that every rank must agree on, one text. */
   readonly arguments: string;
+  /** Peers (world ranks) of whose part in this call something has arrived while it was open here. */
+  readonly heard: Set<number>;
 }
 
 export class CallLedger {
@@ -33,13 +35,14 @@ export class CallLedger {
 
   /** Enters the next call. @throws {ERR_MISMATCH} when a peer has already announced another one. */
   enter(op: string, args: string, fingerprint: number): LedgerCall {
-    const call: LedgerCall = { op, seq: this.#lastSeq + 1, fingerprint, arguments: args };
-    this.#lastSeq = call.seq;
-    this.#calls.set(call.seq, call);
+    const seq = this.#lastSeq + 1;
+    const announced = this.#early.get(seq);
+    const call: LedgerCall = { op, seq, fingerprint, arguments: args, heard: new Set(announced?.keys()) };
+    this.#lastSeq = seq;
+    this.#calls.set(seq, call);
     this.#active.add(call);
-    this.#calls.delete(call.seq - FINISHED_CALLS_KEPT);
-    const announced = this.#early.get(call.seq);
-    this.#early.delete(call.seq);
+    this.#early.delete(seq);
+    this.#forget(seq - FINISHED_CALLS_KEPT);
     for (const [peer, other] of announced ?? []) if (other !== fingerprint) throw mismatch(call, peer);
     return call;
   }
@@ -47,6 +50,7 @@ export class CallLedger {
   leave(call: LedgerCall): void {
     this.#active.delete(call);
     this.#notes.delete(call.seq);
+    if (call.seq <= this.#lastSeq - FINISHED_CALLS_KEPT) this.#forget(call.seq);
   }
 
   /** Keeps the note that came with a peer's credit, before the credit itself can be seen. */
@@ -66,6 +70,7 @@ export class CallLedger {
     const call = this.#calls.get(seq);
     if (call !== undefined) {
       if (call.fingerprint !== fingerprint) throw mismatch(call, peer);
+      if (this.#active.has(call)) call.heard.add(peer);
       return;
     }
     if (seq <= this.#lastSeq) return;
@@ -78,6 +83,12 @@ export class CallLedger {
     let announced = this.#early.get(seq);
     if (announced === undefined) this.#early.set(seq, (announced = new Map<number, number>()));
     announced.set(peer, fingerprint);
+  }
+
+  /** Forgets a finished call; one that is still open is compared with its peers' however far others have gone on. */
+  #forget(seq: number): void {
+    const call = this.#calls.get(seq);
+    if (call !== undefined && !this.#active.has(call)) this.#calls.delete(seq);
   }
 
   /** The calls this rank is in, oldest first. */

@@ -35,7 +35,9 @@ export function conformanceMatrix(nranks: number, names: readonly string[], quic
           for (const mode of ["hand", "builtin"] as const) {
             if (names.length > 0 && !names.some((name) => row.name === name || row.name.startsWith(`${name}:`))) {
               skip("not asked for");
-            } else if (quick && !quickDtypes.includes(dtype)) skip("a quick run takes one dtype of each kind");
+            } else if (row.dtypes?.includes(dtype) === false)
+              skip(`${row.name} takes ${row.dtypes.join(" and ")} only`);
+            else if (quick && !quickDtypes.includes(dtype)) skip("a quick run takes one dtype of each kind");
             else cells.push({ row, cell: { dtype, length, op, nranks }, mode });
           }
         }

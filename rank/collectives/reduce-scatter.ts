@@ -1,6 +1,6 @@
 import type { Group } from "../group.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
-import { checkReduceOp, checkRows, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
+import { checkOptions, checkReduceOp, checkRows, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CollectiveSpec } from "./call.ts";
 import type { ReduceOptions } from "./reduce-options.ts";
 import { fetch, rowBytesOf, rowSpans } from "./rows.ts";
@@ -13,6 +13,7 @@ import { fetch, rowBytesOf, rowSpans } from "./rows.ts";
  */
 export function reduceScatter(group: Group, data: unknown, signal: unknown, options: ReduceOptions): CollectiveSpec {
   const place = { op: "reduce_scatter", group };
+  checkOptions(place, options);
   const target = checkWindow(place, "data", data);
   checkRows(place, "data", target);
   const own = checkSignal(place, signal, group.members.length, 1);

@@ -37,7 +37,9 @@ export function postTransfer(
   queue: QueueCounters,
   transfer: IndexedTransfer,
 ): () => Promise<void> {
-  const { rows, rowBytes, peer, target, firstRow } = transfer;
+  const { input, rows, rowBytes, peer, target, firstRow } = transfer;
+  // pieces of a Buffer are Buffers: a socket makes one of anything else, for each piece
+  const source = Buffer.from(input.buffer, input.byteOffset, input.byteLength);
   const segmentRows = SQE_ROWS_MAX * DOORBELL_SQES_MAX;
   const locals: Promise<void>[] = [];
   let completion: Promise<void> | undefined;
@@ -45,7 +47,7 @@ export function postTransfer(
     const segment = rows.subarray(start, start + segmentRows);
     const entries: Uint8Array[] = [];
     for (let row = 0; row < segment.length; row += SQE_ROWS_MAX) {
-      entries.push(...encodeEntry(transfer, segment.subarray(row, row + SQE_ROWS_MAX), queue));
+      entries.push(...encodeEntry(source, rowBytes, segment.subarray(row, row + SQE_ROWS_MAX), queue));
     }
     const offset = (firstRow + start) * rowBytes;
     const pieces = rowBytes < GATHER_COPY_BYTES_MAX ? [merge(entries)] : entries;
@@ -63,7 +65,7 @@ export function postTransfer(
 }
 
 /** One WRITE entry: where its rows lie. Consecutive rows are one piece. */
-function encodeEntry({ input, rowBytes }: IndexedTransfer, rows: Int32Array, queue: QueueCounters): Uint8Array[] {
+function encodeEntry(input: Buffer, rowBytes: number, rows: Int32Array, queue: QueueCounters): Uint8Array[] {
   queue.sqes += 1;
   queue.wqebbs += SQE_WQEBBS;
   return runsOf(rows).map(([first, count]) => input.subarray(first * rowBytes, (first + count) * rowBytes));

@@ -3,19 +3,32 @@
  * collective is one file beside this one, and one row here.
  */
 import { LANE_TILE_ELEMENTS, MESH_CHUNK_BYTES } from "../../shared/constants.ts";
-import { elementBytes } from "../../shared/dtype.ts";
+import { type DType, elementBytes } from "../../shared/dtype.ts";
 import type { Comm } from "../comm.ts";
 import { type ReduceOp } from "../memory/reduce.ts";
+import type { Tensor } from "../memory/tensor.ts";
+import type { Window } from "../window.ts";
 import type { Buffers, Cell } from "./cell.ts";
 import {
   handAllGather,
   handAllReduce,
   handAllToAll,
   handAllToAllV,
+  handBarrier,
   handBroadcast,
+  handIndexedAllToAllV,
   handReduceScatter,
 } from "./by-hand.ts";
-import { CONFORMANCE_ROWS, nameValue, operandValue, rowCount, wrapped } from "./values.ts";
+import {
+  CONFORMANCE_ROWS,
+  INDEXED_ROWS,
+  indexedRow,
+  nameValue,
+  operandValue,
+  rowCount,
+  sentRows,
+  wrapped,
+} from "./values.ts";
 
 /** Cost of one builtin call for one rank. */
 export interface Cost {
@@ -32,6 +45,8 @@ export interface CollectiveRow {
   readonly arguments: string;
   readonly result: string;
   readonly reduces: boolean;
+  /** The only dtypes that it takes; all of them without it. */
+  readonly dtypes?: readonly DType[];
   /** Whether a window that was a builtin's target before costs a ready round. */
   readonly reuseAddsReady: boolean;
   /** Shape of the window. */
@@ -45,8 +60,14 @@ export interface CollectiveRow {
   /** Element of the window on a rank after the call, or undefined where the collective leaves it open. */
   readonly golden: (cell: Cell, rank: number, element: number, round: number) => number | undefined;
   readonly cost: (cell: Cell, rank: number) => Cost;
+  /** The same for readers: rounds and payload received, where N is the bytes of a rank's full slice. */
+  readonly costText: { readonly rounds: string; readonly received: string };
+  /** What the bus bandwidth is to the algorithm bandwidth at P ranks, as nccl-tests defines it. */
+  readonly busFactor: (nranks: number) => number;
   readonly builtin: (comm: Comm, buffers: Buffers, cell: Cell) => Promise<void>;
   readonly hand: (comm: Comm, buffers: Buffers, cell: Cell) => Promise<void>;
+  /** Makes the call prove itself, where it leaves no data behind. */
+  readonly proof?: (comm: Comm, buffers: Buffers, call: () => Promise<void>) => Promise<void>;
 }
 
 const combine: Readonly<Record<ReduceOp, (a: number, b: number) => number>> = {
@@ -58,10 +79,12 @@ const combine: Readonly<Record<ReduceOp, (a: number, b: number) => number>> = {
 
 /** The reduction of everybody's operand, as the dtype holds it. */
 function reduced({ nranks, op, dtype }: Cell, element: number, round: number): number {
-  const operands = Array.from({ length: nranks }, (_, source) =>
-    wrapped(dtype, operandValue(op, source, element, round)),
-  );
-  return operands.reduce((sum, operand) => wrapped(dtype, combine[op](sum, operand)));
+  let result = wrapped(dtype, operandValue(op, 0, element, round));
+  for (let source = 1; source < nranks; source++) {
+    const operand = wrapped(dtype, operandValue(op, source, element, round));
+    result = wrapped(dtype, combine[op](result, operand));
+  }
+  return result;
 }
 
 const bytesOf = ({ dtype }: Cell, elements: number): number => elements * elementBytes(dtype);
@@ -76,8 +99,27 @@ const perRank = ({ nranks, length }: Cell): number[] => [nranks, length];
 const whole = ({ length }: Cell): number[] => [length];
 const credits = ({ nranks }: Cell): number[] => [nranks, 1];
 
-/** Every collective with data, in the order of the documentation. (`barrier` moves none.) */
+/** Every collective, in the order of the documentation. */
 export const collectives: readonly CollectiveRow[] = [
+  {
+    name: "barrier",
+    arguments: "signal",
+    result: "no rank leaves before every rank has entered",
+    reduces: false,
+    reuseAddsReady: false,
+    dataShape: whole,
+    inputShape: whole,
+    signalShape: credits,
+    input: ({ dtype }, rank, element, round) => nameValue(dtype, rank, 0, element, round),
+    inPlace: false,
+    golden: ({ dtype, nranks }, rank, element, round) => nameValue(dtype, (rank + 1) % nranks, 0, element, round),
+    cost: () => ({ receivedBytes: 0, rounds: 1 }),
+    costText: { rounds: "1", received: "0" },
+    busFactor: (nranks) => (nranks - 1) / nranks,
+    builtin: (comm, { signal }) => comm.barrier(signal),
+    hand: (comm, { signal }) => handBarrier(comm, signal),
+    proof: swapWithPeer,
+  },
   {
     name: "broadcast",
     arguments: "data, signal, root",
@@ -91,6 +133,8 @@ export const collectives: readonly CollectiveRow[] = [
     inPlace: true,
     golden: (cell, _rank, element, round) => nameValue(cell.dtype, rootOf(cell, round), 0, element, round),
     cost: (cell, rank) => ({ receivedBytes: rank === rootOf(cell, 0) ? 0 : bytesOf(cell, cell.length), rounds: 2 }),
+    costText: { rounds: "2: staged, read", received: "N at each rank but root" },
+    busFactor: () => 1,
     builtin: (comm, { data, signal, round }, cell) => comm.broadcast(data, signal, { root: rootOf(cell, round) }),
     hand: (comm, buffers, cell) => handBroadcast(comm, buffers, rootOf(cell, buffers.round)),
   },
@@ -108,6 +152,8 @@ export const collectives: readonly CollectiveRow[] = [
     golden: ({ dtype, length }, _rank, element, round) =>
       nameValue(dtype, Math.floor(element / length), 0, element % length, round),
     cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
+    costText: { rounds: "1: complete", received: "(P − 1) / P · N of the window" },
+    busFactor: (nranks) => (nranks - 1) / nranks,
     builtin: (comm, { input, data, signal }) => comm.allGather(input, data, signal),
     hand: handAllGather,
   },
@@ -125,6 +171,8 @@ export const collectives: readonly CollectiveRow[] = [
     golden: (cell, rank, element, round) =>
       Math.floor(element / cell.length) === rank ? reduced(cell, element, round) : undefined,
     cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 2 }),
+    costText: { rounds: "2: staged, read", received: "(P − 1) / P · N of the window" },
+    busFactor: (nranks) => (nranks - 1) / nranks,
     builtin: (comm, { data, signal }, { op }) => comm.reduceScatter(data, signal, { op }),
     hand: handReduceScatter,
   },
@@ -142,6 +190,11 @@ export const collectives: readonly CollectiveRow[] = [
     inPlace: true,
     golden: (cell, _rank, element, round) => reduced(cell, element, round),
     cost: (cell, rank) => (algo === "mesh" ? meshCost(cell) : ringCost(cell, rank)),
+    costText:
+      algo === "mesh"
+        ? { rounds: "1 + one for each chunk of MESH_CHUNK_BYTES", received: "(P − 1) · N" }
+        : { rounds: "neighbour handshakes and 1", received: "the segments read, 2 (P − 1) / P · N when balanced" },
+    busFactor: (nranks) => (2 * (nranks - 1)) / nranks,
     builtin: (comm, { data, signal, round }, { op }) =>
       comm.allReduce(data, signal, { op, algo, ...(algo === "mesh" ? { coreNum: 1 + (round % 2) } : {}) }),
     hand: handAllReduce,
@@ -161,6 +214,8 @@ export const collectives: readonly CollectiveRow[] = [
     golden: ({ dtype, length }, rank, element, round) =>
       nameValue(dtype, Math.floor(element / length), rank, element % length, round),
     cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
+    costText: { rounds: "1: complete", received: "(P − 1) / P · N of the window" },
+    busFactor: (nranks) => (nranks - 1) / nranks,
     builtin: (comm, { input, data, signal }) => comm.allToAll(input, data, signal),
     hand: handAllToAll,
   },
@@ -188,11 +243,9 @@ export const collectives: readonly CollectiveRow[] = [
         round,
       );
     },
-    cost: (cell, rank) => {
-      let rows = 0;
-      for (let source = 0; source < cell.nranks; source++) if (source !== rank) rows += rowCount(source, rank);
-      return { receivedBytes: bytesOf(cell, rows * cell.length), rounds: 2 };
-    },
+    cost: (cell, rank) => ({ receivedBytes: bytesOf(cell, receivedRows(cell, rank) * cell.length), rounds: 2 }),
+    costText: { rounds: "2: ready, complete", received: "Σ counts · row" },
+    busFactor: (nranks) => (nranks - 1) / nranks,
     builtin: async (comm, { input, data, signal, round }, { nranks }) => {
       const sendCounts = comm.tensor("int32", [nranks]);
       const recvCounts = comm.tensor("int32", [nranks]);
@@ -203,7 +256,68 @@ export const collectives: readonly CollectiveRow[] = [
     },
     hand: handAllToAllV,
   },
+  {
+    name: "indexed_all_to_all_v",
+    arguments: "input [Nmax, H], target [P·C, H], signal [P, S], sendCounts, recvCounts, index [P, C], coreNum",
+    result: "row s·C + j is rank s's input row index[rank][j], for j below its count; tails keep what they held",
+    reduces: false,
+    dtypes: ["float32", "int8"],
+    reuseAddsReady: false,
+    dataShape: ({ nranks, length }) => [nranks * CONFORMANCE_ROWS, length],
+    inputShape: ({ length }) => [INDEXED_ROWS, length],
+    signalShape: ({ nranks }) => [nranks, 2 * nranks],
+    input: ({ dtype, length }, rank, element, round) =>
+      nameValue(dtype, rank, Math.floor(element / length), element % length, round),
+    inPlace: false,
+    golden: (cell, rank, element, round) => {
+      const row = Math.floor(element / cell.length);
+      const [source, slot] = [Math.floor(row / CONFORMANCE_ROWS), row % CONFORMANCE_ROWS];
+      if (slot >= rowCount(source, rank)) return undefined;
+      return nameValue(cell.dtype, source, indexedRow(source, rank, slot), element % cell.length, round);
+    },
+    cost: (cell, rank) => ({ receivedBytes: bytesOf(cell, receivedRows(cell, rank) * cell.length), rounds: 2 }),
+    costText: { rounds: "2: ready, complete", received: "Σ counts · row" },
+    busFactor: (nranks) => (nranks - 1) / nranks,
+    builtin: builtinIndexed,
+    hand: handIndexedAllToAllV,
+  },
 ];
+
+/** Windows of conformance runs have the dtype of the cell, which the row restricts to those that the call takes. */
+async function builtinIndexed(comm: Comm, { input, data, signal, round }: Buffers, { nranks }: Cell): Promise<void> {
+  const { rank } = comm;
+  const sendCounts = await comm.window("conformance.counts", "int32", [nranks, 1]);
+  const recvCounts = comm.tensor("int32", [nranks, 1]);
+  const index = comm.tensor("int32", [nranks, CONFORMANCE_ROWS]);
+  index.array.fill(-1);
+  for (let peer = 0; peer < nranks; peer++) {
+    sendCounts.local.array[peer] = rowCount(rank, peer);
+    index.array.set(sentRows(rank, peer), peer * CONFORMANCE_ROWS);
+  }
+  const rows = input as Tensor<"int8">;
+  const target = data as Window<"int8">;
+  const coreNum = 1 + (round % 2) * (2 * nranks - 1);
+  await comm.indexedAllToAllV(rows, target, signal, { sendCounts, recvCounts, index, coreNum });
+  await comm.check(recvCounts, (source) => rowCount(source, rank));
+  await sendCounts.free();
+}
+
+/** Rows that a rank receives from the others. */
+function receivedRows({ nranks }: Cell, rank: number): number {
+  let rows = 0;
+  for (let source = 0; source < nranks; source++) if (source !== rank) rows += rowCount(source, rank);
+  return rows;
+}
+
+/** Everybody reads its right neighbour's data, which is there only if the call held all back until it was. */
+async function swapWithPeer(comm: Comm, { input, data }: Buffers, call: () => Promise<void>): Promise<void> {
+  data.local.bytes.set(input.bytes);
+  await call();
+  const got = comm.tensor(data.dtype, data.shape);
+  await data.get((comm.rank + 1) % comm.nranks, got);
+  await call();
+  data.local.bytes.set(got.bytes);
+}
 
 function meshCost(cell: Cell): Cost {
   const bytes = bytesOf(cell, cell.length);

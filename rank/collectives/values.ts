@@ -67,3 +67,16 @@ export const CONFORMANCE_ROWS = 4;
 export function rowCount(source: number, destination: number): number {
   return (source * 2 + destination * 3) % (CONFORMANCE_ROWS + 1);
 }
+
+/** Input rows in conformance runs of indexed_all_to_all_v; more than a partition has, so that some are never sent. */
+export const INDEXED_ROWS = 6;
+
+/** The input row that one rank's index names for a slot at another; scattered, and repeated in small partitions. */
+export function indexedRow(source: number, destination: number, slot: number): number {
+  return (source + 3 * destination + slot * slot) % INDEXED_ROWS;
+}
+
+/** The rows that one rank sends another there, in the order of their slots. */
+export function sentRows(source: number, destination: number): number[] {
+  return Array.from({ length: rowCount(source, destination) }, (_, slot) => indexedRow(source, destination, slot));
+}

@@ -2,7 +2,8 @@
  * Reductions of packed rows.
  *
  * float16 and bfloat16 accumulate in float32 and are rounded once, at the end. Everything else accumulates in its own
- * dtype, where integers wrap. The operands are taken in the order given, so the same operands give the same bits.
+ * dtype, where integers wrap. The operands are taken in the order given, so the same operands give the same bits; every
+ * NaN in a result is the same one, because engines and processors differ in whose payload they keep.
  */
 import { type DType, dtypes, elementBytes } from "../../shared/dtype.ts";
 import { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from "../../shared/half.ts";
@@ -10,6 +11,10 @@ import { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from "../../shared/h
 /** How a reduction combines elements. */
 export const ReduceOp = { Sum: "sum", Max: "max", Min: "min", Prod: "prod" } as const;
 export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
+
+/** The quiet NaN without sign or payload, as bits. */
+const FLOAT32_NAN = 0x7fc0_0000;
+const FLOAT64_NAN = 0x7ff8_0000_0000_0000n;
 
 type NumberArray = Float32Array | Float64Array | Int32Array | Int16Array | Int8Array | Uint8Array;
 
@@ -39,7 +44,16 @@ function load(dtype: Exclude<DType, "int64">, bytes: Uint8Array): NumberArray {
 function store(dtype: DType, target: Uint8Array, values: NumberArray): void {
   if (dtype === "float16") target.set(asBytes(Uint16Array.from(values, toFloat16)));
   else if (dtype === "bfloat16") target.set(asBytes(Uint16Array.from(values, toBfloat16)));
-  else target.set(asBytes(values));
+  else {
+    if (values instanceof Float32Array) setNaNs(values, new Uint32Array(values.buffer), FLOAT32_NAN);
+    else if (values instanceof Float64Array) setNaNs(values, new BigUint64Array(values.buffer), FLOAT64_NAN);
+    target.set(asBytes(values));
+  }
+}
+
+/** Gives all NaNs the same bits. */
+function setNaNs<T extends number | bigint>(values: NumberArray, bits: { [index: number]: T }, nan: T): void {
+  for (let i = 0; i < values.length; i++) if (Number.isNaN(values[i])) bits[i] = nan;
 }
 
 function combine(dtype: DType, op: ReduceOp, into: NumberArray, from: NumberArray): void {

@@ -4,12 +4,12 @@
  * An allocation is zeroed and registered before this rank publishes it, and a peer sends nothing to it before it has
  * seen that publication; so a frame for an unknown allocation is always a fault of its sender.
  */
-import { ALLOCATIONS_MAX, WINDOW_BYTES_MAX } from "../../shared/constants.ts";
+import { ALLOCATIONS_MAX, RANK_WINDOW_BYTES_MAX, WINDOW_BYTES_MAX } from "../../shared/constants.ts";
 import { arrayOver, type DType } from "../../shared/dtype.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { byteLength, elementCount, formatShape, type Shape } from "../../shared/shape.ts";
 import { SignalCells } from "./signal-cells.ts";
-import { allocate, Tensor } from "./tensor.ts";
+import { allocate, sharesMemory, Tensor } from "./tensor.ts";
 
 /** One rank's part of a window or signal. */
 export interface Allocation {
@@ -24,12 +24,15 @@ export interface Allocation {
   /** This rank has asked for the window to be freed; peers may still write until all have. */
   closing: boolean;
   freed: boolean;
-  /** Builtin calls that have had this window as their target; the first needs no ready round. */
+  /** Builtin calls of its group that have used this window, as target or as source; the first needs no ready round. */
   builtinCalls: number;
 }
 
 export class Registry {
   readonly #groups = new Map<number, (Allocation | undefined)[]>();
+  /** Of all live windows and signals. */
+  #bytes = 0;
+  readonly #inBuffer = new WeakMap<ArrayBufferLike, Set<Allocation>>();
 
   /**
    * Allocates and registers the group's next window or signal, all zero.
@@ -42,6 +45,12 @@ export class Registry {
       throw new RankwiseError(
         "ERR_SIZE_LIMIT",
         `${kind} "${name}": ${dtype} ${formatShape(shape)} has ${bytes} bytes, above WINDOW_BYTES_MAX ${WINDOW_BYTES_MAX}`,
+      );
+    }
+    if (this.#bytes + bytes > RANK_WINDOW_BYTES_MAX) {
+      throw new RankwiseError(
+        "ERR_SIZE_LIMIT",
+        `${kind} "${name}": with its ${bytes} bytes this rank's windows would have ${this.#bytes + bytes}, above RANK_WINDOW_BYTES_MAX ${RANK_WINDOW_BYTES_MAX}; free some first`,
       );
     }
     const list = this.#list(groupId);
@@ -73,22 +82,40 @@ export class Registry {
       builtinCalls: 0,
     };
     list.push(allocation);
+    this.#bytes += bytes;
+    const { buffer } = local.bytes;
+    this.#inBuffer.set(buffer, (this.#inBuffer.get(buffer) ?? new Set()).add(allocation));
     return allocation;
+  }
+
+  /** The allocation with an ordinal, or undefined. */
+  find(groupId: number, ordinal: number): Allocation | undefined {
+    return this.#groups.get(groupId)?.[ordinal];
   }
 
   /** The allocation that a frame names. @throws {ERR_FRAME_BOUNDS} when this rank has no such allocation. */
   lookup(groupId: number, ordinal: number): Allocation {
-    const allocation = this.#groups.get(groupId)?.[ordinal];
-    if (allocation === undefined || allocation.freed) {
-      const state = allocation === undefined ? "never been made" : `been freed ("${allocation.name}")`;
-      throw new RankwiseError("ERR_FRAME_BOUNDS", `window ${ordinal} of group ${groupId} has ${state} here`);
+    const allocation = this.find(groupId, ordinal);
+    if (allocation === undefined) {
+      throw new RankwiseError(
+        "ERR_FRAME_BOUNDS",
+        `there is no window ${ordinal} of group ${groupId} here: it has not been made, or has been freed`,
+      );
     }
     return allocation;
   }
 
+  /** The live allocations of a group that share memory with these bytes. */
+  sharing(groupId: number, bytes: Uint8Array): Allocation[] {
+    const candidates = [...(this.#inBuffer.get(bytes.buffer) ?? [])];
+    return candidates.filter((other) => other.groupId === groupId && sharesMemory(other.local.bytes, bytes));
+  }
+
   /** Forgets a freed allocation's memory; its ordinal is not used again. */
   release(allocation: Allocation): void {
+    if (!allocation.freed) this.#bytes -= allocation.local.bytes.byteLength;
     allocation.freed = true;
+    this.#inBuffer.get(allocation.local.bytes.buffer)?.delete(allocation);
     const list = this.#groups.get(allocation.groupId);
     if (list !== undefined) list[allocation.ordinal] = undefined;
   }

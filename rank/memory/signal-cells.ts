@@ -18,6 +18,10 @@ const NEVER = 0;
 const SET = 1;
 const ADD = 2;
 
+/** Writers that are no rank. */
+const CLIENT = -1;
+const NOBODY = -2;
+
 export class SignalCells {
   readonly values: Int32Array;
   readonly #lastKind: Uint8Array;
@@ -31,7 +35,7 @@ export class SignalCells {
     this.values = values;
     this.#lastKind = new Uint8Array(values.length);
     this.#waitedSince = new Uint8Array(values.length);
-    this.#lastWriter = new Int16Array(values.length).fill(-1);
+    this.#lastWriter = new Int16Array(values.length).fill(NOBODY);
   }
 
   /**
@@ -40,6 +44,16 @@ export class SignalCells {
    * @throws {ERR_NOTIFY_MIXED} when Set meets AtomicAdd, before the cell changes.
    */
   apply(cell: number, op: NotifyOp, value: number, writer: number): void {
+    this.checkKind(cell, op);
+    this.#lastKind[cell] = op === "set" ? SET : ADD;
+    this.#waitedSince[cell] = 0;
+    this.#lastWriter[cell] = writer;
+    this.values[cell] = op === "set" ? value : (this.value(cell) + value) | 0;
+    this.#wake(cell);
+  }
+
+  /** @throws {ERR_NOTIFY_MIXED} when a change of this kind may not come now. */
+  checkKind(cell: number, op: NotifyOp): void {
     const kind = op === "set" ? SET : ADD;
     const last = this.#lastKind[cell] ?? NEVER;
     if (kind === SET && this.#builtins > 0) {
@@ -49,14 +63,9 @@ export class SignalCells {
       const [now, before] = kind === SET ? ["Set", "AtomicAdd"] : ["AtomicAdd", "Set"];
       throw new RankwiseError(
         "ERR_NOTIFY_MIXED",
-        `${now} on cell ${cell}, last changed by ${before} from ${describeWriter(this.lastWriter(cell))}, with no satisfied wait in between`,
+        `${now} on cell ${cell}, last changed by ${before} from ${this.describeWriter(cell)}, with no satisfied wait in between`,
       );
     }
-    this.#lastKind[cell] = kind;
-    this.#waitedSince[cell] = 0;
-    this.#lastWriter[cell] = writer;
-    this.values[cell] = kind === SET ? value : (this.value(cell) + value) | 0;
-    this.#wake(cell);
   }
 
   value(cell: number): number {
@@ -65,8 +74,15 @@ export class SignalCells {
 
   /** Rank that last changed the cell, or null. */
   lastWriter(cell: number): number | null {
-    const writer = this.#lastWriter[cell] ?? -1;
+    const writer = this.#lastWriter[cell] ?? NOBODY;
     return writer < 0 ? null : writer;
+  }
+
+  /** `rank 3`, `a client` or `nobody`. */
+  describeWriter(cell: number): string {
+    const writer = this.#lastWriter[cell] ?? NOBODY;
+    if (writer === NOBODY) return "nobody";
+    return writer === CLIENT ? "a client" : `rank ${writer}`;
   }
 
   /** Whether the condition holds now; a condition that holds counts as a satisfied wait. */
@@ -121,8 +137,4 @@ export class SignalCells {
 
 function holds(value: number, compare: WaitCmp, expected: number): boolean {
   return compare === WaitCmp.Eq ? value === expected : value >= expected;
-}
-
-function describeWriter(rank: number | null): string {
-  return rank === null ? "a client" : `rank ${rank}`;
 }

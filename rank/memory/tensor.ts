@@ -96,7 +96,8 @@ export function allocate(call: string, bytes: number): ArrayBuffer {
 /** Whether two pieces of memory share a byte. */
 export function sharesMemory(a: Uint8Array, b: Uint8Array): boolean {
   return (
-    a.buffer === b.buffer && a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength
+    a.buffer === b.buffer &&
+    Math.max(a.byteOffset, b.byteOffset) < Math.min(a.byteOffset + a.byteLength, b.byteOffset + b.byteLength)
   );
 }
 

@@ -21,6 +21,10 @@ export function writeSpans(
   payload: Uint8Array,
   atomic: AtomicDType | undefined,
 ): void {
+  const [first] = spans;
+  const place = target.local.bytes.byteOffset + (first?.offset ?? 0);
+  // a transport may have read the payload straight into its place
+  if (payload.buffer === target.local.bytes.buffer && payload.byteOffset === place && atomic === undefined) return;
   if (atomic === undefined) scatter(target.local.bytes, spans, 0, payload);
   else addSpans(atomic, target.local.bytes, spans, payload);
 }

@@ -45,6 +45,11 @@ export interface Transport {
    * @throws {ERR_QUEUE_FULL} when LINK_QUEUE_FRAMES_MAX frames already wait.
    */
   send(peer: number, header: FrameHeader, payload: Payload | undefined, exempt: boolean): Promise<void> | undefined;
+  /**
+   * How much has come from a peer so far, and how much of what waits for it has left: it changes as long as the links
+   * between the two are alive. A transport without it has no links that can break.
+   */
+  moved?(peer: number): number;
   /** Closes every link and stops listening. Nothing is reported to the sink any more. */
   close(): Promise<void>;
 }
@@ -53,6 +58,11 @@ export interface Transport {
 export interface FrameSink {
   /** One frame, whole, in its link's order. The payload is only lent for the time of the call. */
   receive(peer: number, header: FrameHeader, payload: Uint8Array): void;
+  /**
+   * Memory for the payload of a frame whose bytes are still arriving, or undefined when there is none of that length in
+   * one run. What `receive` is given then is that same memory.
+   */
+  place?(peer: number, header: FrameHeader): Uint8Array | undefined;
   /** The link from a peer has broken, or what came over it was no frame. */
   lost(peer: number, error: RankwiseError): void;
   /** A foreign client, which has no rank, has connected. */

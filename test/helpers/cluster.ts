@@ -66,7 +66,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   };
   let url: string;
   try {
-    [, url = ""] = await coordinator.says(/ranks at (ws:\/\/\S+)/u);
+    [, url = ""] = await coordinator.says(/ranks at (wss?:\/\/\S+)/u);
   } catch (error) {
     await dispose();
     throw error;

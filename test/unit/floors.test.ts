@@ -36,7 +36,7 @@ test("a sound house keeps the rules", async () => {
 
 test("each part of shared/ may import only what stands before it", async () => {
   const order =
-    "constants errors assert async random auth half dtype shape frame messages codec config cost stats trace report log";
+    "constants errors assert async liveness random auth half dtype shape frame messages codec config cost stats trace report log";
   const parts = order.split(" ");
   const above = (at: number): string => `shared/${parts[at + 1]}.ts`;
   const files = parts.map((part, at) => [

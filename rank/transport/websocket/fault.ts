@@ -22,8 +22,10 @@ export function closeReason(error: RankwiseError): string {
   return reason;
 }
 
-/** A message of `ws` as one piece of bytes. */
+/** A message of `ws` as one piece of plain bytes: a `Buffer` would slice without copying. */
 export function bytesOf(data: RawData): Uint8Array {
-  if (Array.isArray(data)) return Buffer.concat(data);
-  return data instanceof ArrayBuffer ? new Uint8Array(data) : data;
+  const whole = Array.isArray(data) ? Buffer.concat(data) : data;
+  return whole instanceof ArrayBuffer
+    ? new Uint8Array(whole)
+    : new Uint8Array(whole.buffer, whole.byteOffset, whole.byteLength);
 }

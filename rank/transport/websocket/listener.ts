@@ -4,10 +4,10 @@
  * A connection passes four gates: the token at the upgrade (401), the number of handshakes under way, a hello within
  * HELLO_TIMEOUT_MS, and the hello's version, job, epoch and rank. Nothing is sent before the hello has passed.
  */
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { type RawData, type WebSocket, WebSocketServer } from "ws";
-import { authorized } from "../../../shared/auth.ts";
+import { authorized, makeServer, refusalText, type Tls, tooMany } from "../../../shared/auth.ts";
 import { decodeHello } from "../../../shared/codec.ts";
 import {
   CLIENTS_MAX,
@@ -33,6 +33,7 @@ export interface LinkIdentity {
   readonly job: string;
   readonly epoch: number;
   readonly token: string;
+  readonly tls?: Tls | undefined;
 }
 
 /** Where to listen: a host and port, or the path of a Unix socket. */
@@ -47,9 +48,7 @@ export class Listener {
   readonly #identity: LinkIdentity;
   readonly #sink: FrameSink;
   readonly #events: ListenerEvents;
-  readonly #http: Server = createServer((_, response) => {
-    response.writeHead(426).end();
-  });
+  readonly #http: Server;
   readonly #wss = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -63,6 +62,10 @@ export class Listener {
     this.#identity = identity;
     this.#sink = sink;
     this.#events = events;
+    this.#http = makeServer(identity.tls);
+    this.#http.on("request", (_, response) => {
+      response.writeHead(426, { connection: "close" }).end();
+    });
     this.#http.on("upgrade", (request, socket, head) => {
       this.#upgrade(request, socket, head);
     });
@@ -105,11 +108,11 @@ export class Listener {
       socket.destroy();
     });
     if (!authorized(request.headers.authorization, this.#identity.token)) {
-      socket.end("HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+      socket.end(refusalText("401 Unauthorized", "ERR_UNAUTHORIZED", "WWW-Authenticate: Bearer\r\n"));
       return;
     }
     if (this.#handshakes >= HANDSHAKES_MAX) {
-      socket.end("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+      socket.end(refusalText("503 Service Unavailable", tooMany("HANDSHAKES_MAX", HANDSHAKES_MAX)));
       return;
     }
     this.#handshakes += 1;

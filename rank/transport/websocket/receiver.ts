@@ -1,6 +1,8 @@
 /**
- * The receiving end of one link, on the reference path: this rank dials the peer, says hello, and then reads whole
- * frames through stock `ws`.
+ * The receiving end of one link: this rank dials the peer, says hello, and then reads frames, on one of two paths.
+ *
+ * On the reference path stock `ws` reads whole messages. On the direct path `ws` does the handshake, and then the
+ * kernel reads payloads straight into window memory.
  */
 import { type RawData, WebSocket } from "ws";
 import { delay } from "../../../shared/async.ts";
@@ -8,10 +10,14 @@ import { bearer } from "../../../shared/auth.ts";
 import { encodeHello } from "../../../shared/codec.ts";
 import { FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, PROTOCOL_VERSION } from "../../../shared/constants.ts";
 import { RankwiseError } from "../../../shared/errors.ts";
-import { decodeHeader, FrameKind } from "../../../shared/frame.ts";
+import { decodeHeader, type FrameHeader, FrameKind } from "../../../shared/frame.ts";
 import type { FrameSink } from "../transport.ts";
+import { openDirect } from "./direct-socket.ts";
 import { bytesOf, linkFault } from "./fault.ts";
 import type { LinkIdentity } from "./listener.ts";
+
+/** How a link's frames are read. */
+export type ReceivePath = "reference" | "direct";
 
 /** Pause before a peer that could not be reached is dialled again. */
 const REDIAL_MS = 100;
@@ -27,10 +33,11 @@ export async function dial(
   identity: LinkIdentity,
   sink: FrameSink,
   deadline: number,
+  path: ReceivePath,
 ): Promise<WebSocket> {
   for (;;) {
     try {
-      return await dialOnce(peer, address, identity, sink);
+      return await dialOnce(peer, address, identity, sink, path);
     } catch (error) {
       const retry = error instanceof Error && isUnreachable(error) && performance.now() < deadline;
       if (!retry) throw error;
@@ -39,47 +46,70 @@ export async function dial(
   }
 }
 
-function dialOnce(peer: number, address: string, identity: LinkIdentity, sink: FrameSink): Promise<WebSocket> {
-  const { rank, job, epoch, token } = identity;
+function dialOnce(
+  peer: number,
+  address: string,
+  identity: LinkIdentity,
+  sink: FrameSink,
+  path: ReceivePath,
+): Promise<WebSocket> {
+  const { rank, job, epoch, token, tls } = identity;
+  let welcomed: ((link: WebSocket) => void) | undefined;
+  let fault: RankwiseError | undefined;
+  const receive = (header: FrameHeader, payload: Uint8Array): void => {
+    if (welcomed === undefined) {
+      sink.receive(peer, header, payload);
+      return;
+    }
+    if (header.kind !== FrameKind.Welcome) {
+      throw new RankwiseError("ERR_BAD_FRAME", "the first frame of a link must be its welcome");
+    }
+    welcomed(link);
+    welcomed = undefined;
+  };
+  /** A frame that cannot be decoded is its sender's fault; anything else that is thrown here is ours. */
+  const guarded = (read: () => void): void => {
+    if (fault !== undefined) return;
+    try {
+      read();
+    } catch (error) {
+      fault =
+        error instanceof RankwiseError ? error : new RankwiseError("ERR_INTERNAL", String(error), { peer }, error);
+      link.terminate();
+    }
+  };
+  // what TLS has decrypted lies in its own memory: the direct path has nothing to win there
+  const direct =
+    path === "direct" && !address.startsWith("wss:") ? openDirect(address, peer, sink, receive, guarded) : undefined;
   const link = new WebSocket(linkUrl(address), {
     headers: { authorization: bearer(token) },
     perMessageDeflate: false,
+    ...(tls === undefined ? {} : { ca: tls.ca }),
     maxPayload: FRAME_HEADER_BYTES + FRAME_PAYLOAD_BYTES_MAX,
+    ...(direct === undefined ? {} : { createConnection: direct.connect }),
   });
-  let welcomed = false;
-  let fault: RankwiseError | undefined;
   link.on("open", () => {
+    guarded(() => direct?.takeOver());
     link.send(encodeHello({ version: PROTOCOL_VERSION, role: "peer", job, epoch, rank }));
   });
+  link.on("message", (data: RawData, isBinary: boolean) => {
+    guarded(() => {
+      if (!isBinary) throw new RankwiseError("ERR_BAD_FRAME", "text message where a frame was due");
+      const bytes = bytesOf(data);
+      receive(decodeHeader(bytes), bytes.subarray(FRAME_HEADER_BYTES));
+    });
+  });
+  link.on("error", (error) => {
+    fault ??= linkFault(error);
+  });
   return new Promise((resolve, reject) => {
-    link.on("message", (data: RawData, isBinary: boolean) => {
-      if (fault !== undefined) return;
-      try {
-        if (!isBinary) throw new RankwiseError("ERR_BAD_FRAME", "text message where a frame was due");
-        const bytes = bytesOf(data);
-        const header = decodeHeader(bytes);
-        if (welcomed) {
-          sink.receive(peer, header, bytes.subarray(FRAME_HEADER_BYTES));
-        } else {
-          if (header.kind !== FrameKind.Welcome)
-            throw new RankwiseError("ERR_BAD_FRAME", "the first frame of a link must be its welcome");
-          welcomed = true;
-          resolve(link);
-        }
-      } catch (error) {
-        fault = linkFault(error);
-        link.terminate();
-      }
-    });
-    link.on("error", (error) => {
-      fault ??= linkFault(error);
-    });
+    welcomed = resolve;
     link.on("close", (code, reason) => {
       const text = reason.byteLength > 0 ? reason.toString() : `close code ${code}`;
       const error =
         fault ??
         new RankwiseError("ERR_PEER_LOST", `the link from rank ${peer} closed without a goodbye (${text})`, { peer });
-      if (welcomed) sink.lost(peer, nameLink(error, peer));
+      if (welcomed === undefined) sink.lost(peer, nameLink(error, peer));
       else reject(nameLink(error, peer));
     });
   });

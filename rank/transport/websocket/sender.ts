@@ -1,3 +1,4 @@
+import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { deferred } from "../../../shared/async.ts";
 import { SNAPSHOT_BYTES_MAX } from "../../../shared/constants.ts";
@@ -34,6 +35,12 @@ export class LinkSender {
     this.#peer = peer;
     this.#counters = counters;
     this.#limits = limits;
+  }
+
+  /** Bytes that have left, as long as more are waiting; else 0. */
+  get moved(): number {
+    const { writableLength } = this.#socket;
+    return writableLength > 0 && this.#socket instanceof Socket ? this.#socket.bytesWritten - writableLength : 0;
   }
 
   /** See `Transport.send`. */

@@ -1,5 +1,7 @@
 /** WebSocket links between real processes, over TCP or Unix-domain sockets. */
 import { rmSync } from "node:fs";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { deferred, ignore, withDeadline } from "../../../shared/async.ts";
 import { SOCKET_PATH_BYTES_MAX } from "../../../shared/constants.ts";
 import { RankwiseError } from "../../../shared/errors.ts";
@@ -9,7 +11,7 @@ import type { WebSocket } from "ws";
 import { defaultLimits, type Limits } from "../../limits.ts";
 import type { FrameSink, Payload, Transport } from "../transport.ts";
 import { type LinkIdentity, type ListenAt, Listener } from "./listener.ts";
-import { dial } from "./receiver.ts";
+import { dial, type ReceivePath } from "./receiver.ts";
 import { LinkSender } from "./sender.ts";
 
 /** Where a rank listens, and under which name others reach it. */
@@ -20,6 +22,10 @@ export interface WebSocketOptions {
   readonly joinTimeoutMs: number;
   readonly counters: Counters;
   readonly limits?: Limits;
+  /** Told of each link to a peer, for faults. */
+  readonly onLink?: (peer: number, socket: Duplex) => void;
+  /** Default: direct. */
+  readonly receive?: ReceivePath;
 }
 
 export class WebSocketTransport implements Transport {
@@ -27,7 +33,7 @@ export class WebSocketTransport implements Transport {
   readonly #sink: FrameSink;
   readonly #listener: Listener;
   readonly #senders = new Map<number, LinkSender>();
-  readonly #receivers: WebSocket[] = [];
+  readonly #receivers = new Map<number, WebSocket>();
   readonly #allDialled = deferred<void>();
   #address = "";
   #socketPath: string | undefined;
@@ -39,13 +45,18 @@ export class WebSocketTransport implements Transport {
       receive: (peer, header, payload) => {
         sink.receive(peer, header, payload);
       },
+      place: (peer, header) => sink.place?.(peer, header),
       lost: (peer, error) => {
         if (!this.#closed) sink.lost(peer, error);
       },
       client: (connection) => sink.client(connection),
     };
-    this.#listener = new Listener(options.identity, this.#sink, {
+    // a Unix socket in a private folder needs no TLS
+    const { tls, ...plain } = options.identity;
+    const identity = "directory" in options.listen ? plain : { ...plain, tls };
+    this.#listener = new Listener(identity, this.#sink, {
       peerJoined: (rank, socket, link) => {
+        options.onLink?.(rank, socket);
         link.once("close", () => {
           this.#sink.lost(
             rank,
@@ -74,10 +85,11 @@ export class WebSocketTransport implements Transport {
   }
 
   async connect(addresses: readonly string[]): Promise<void> {
-    const { identity, joinTimeoutMs } = this.#options;
+    const { identity, joinTimeoutMs, receive = "direct" } = this.#options;
     const deadline = performance.now() + joinTimeoutMs;
     const dials = addresses.map(async (address, peer) => {
-      if (peer !== identity.rank) this.#receivers.push(await dial(peer, address, identity, this.#sink, deadline));
+      if (peer !== identity.rank)
+        this.#receivers.set(peer, await dial(peer, address, identity, this.#sink, deadline, receive));
     });
     await withDeadline(Promise.all([...dials, this.#allDialled.promise]), joinTimeoutMs, () => {
       const missing = addresses
@@ -97,6 +109,12 @@ export class WebSocketTransport implements Transport {
     return sender.send(header, payload, exempt);
   }
 
+  moved(peer: number): number {
+    // `ws` has no word for it
+    const link = this.#receivers.get(peer) as { readonly _socket?: Socket | null } | undefined;
+    return (link?._socket?.bytesRead ?? 0) + (this.#senders.get(peer)?.moved ?? 0);
+  }
+
   /** Removes the socket's file: everybody who has to find it has. */
   unlink(): void {
     if (this.#socketPath !== undefined) rmSync(this.#socketPath, { force: true });
@@ -105,7 +123,7 @@ export class WebSocketTransport implements Transport {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const link of this.#receivers) link.terminate();
+    for (const link of this.#receivers.values()) link.terminate();
     this.unlink();
     await this.#listener.close().catch(ignore);
   }
@@ -120,7 +138,7 @@ export class WebSocketTransport implements Transport {
       this.#address = `unix:${at.path}`;
     } else if ("advertise" in listen) {
       const host = listen.advertise.includes(":") ? `[${listen.advertise}]` : listen.advertise;
-      this.#address = `ws://${host}:${port}`;
+      this.#address = `${identity.tls === undefined ? "ws" : "wss"}://${host}:${port}`;
     }
   }
 

@@ -11,6 +11,8 @@ const entry: RankEntry = {
   link: "closed",
   goodbye: false,
   state: null,
+  asked: null,
+  process: null,
   exit: { exitCode: null, signal: "SIGKILL", atMs: 0, ordered: false },
 };
 

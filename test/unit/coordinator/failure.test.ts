@@ -1,5 +1,10 @@
 import { expect, test } from "vitest";
-import { type FailureFacts, failureSummary, reportedFailure } from "../../../coordinator/failure.ts";
+import {
+  type FailureFacts,
+  failureSummary,
+  reportedConsequences,
+  reportedFailure,
+} from "../../../coordinator/failure.ts";
 import type { Incident } from "../../../coordinator/incidents.ts";
 import { type RankEntry, Roster } from "../../../coordinator/roster.ts";
 import { type RankState, zeroCounters } from "../../../shared/messages.ts";
@@ -27,6 +32,7 @@ function incident(overrides: Partial<Incident>): Incident {
   return {
     atMs: 1250,
     rank: 0,
+    pid: 100,
     host: "box",
     code: "ERR_PEER_LOST",
     message: "the link closed",
@@ -56,7 +62,7 @@ test("first cause, stack, consequences, endings, output and exit code, each in i
     "  ended        ranks 0, 2: exited with 1",
     "  ended        rank 1: was killed by SIGKILL after the grace",
     "  ended        rank 3: never started",
-    "  output       logs/rank-2.{out,err}",
+    "  output       logs/rank-2.out logs/rank-2.err",
     "  exit code    1",
   ]);
 });
@@ -106,9 +112,57 @@ test("a job of which nothing was started needs one line", () => {
   );
 });
 
-test("the report has the cause and how its rank ended", () => {
-  const { failure, roster } = facts({}, [{}, {}, { exit: exited }]);
-  expect(reportedFailure(failure, roster)).toEqual({ ...failure.cause, exitCode: 1, signal: null });
-  const certain = { ...failure, cause: { ...failure.cause, rank: null } };
-  expect(reportedFailure(certain, roster)).toMatchObject({ rank: null, exitCode: null, signal: null });
+test("the report has the cause, when it was noticed, how its rank ended and where it logged", () => {
+  const given = facts({ logDir: "logs" }, [{}, {}, { exit: exited }]);
+  const { cause } = given.failure;
+  expect(reportedFailure(given)).toEqual({
+    ...cause,
+    atMs: 500,
+    exitCode: 1,
+    signal: null,
+    logs: ["logs/rank-2.out", "logs/rank-2.err"],
+  });
+  const certain = { ...given.failure, cause: { ...cause, rank: null } };
+  expect(reportedFailure({ ...given, failure: certain })).toMatchObject({ rank: null, exitCode: null, logs: [] });
+});
+
+test("and the consequences, without the cause", () => {
+  const incidents = [incident({ rank: 2, code: "ERR_PROGRAM_THREW", atMs: 1200 }), incident({})];
+  const given = facts({ incidents });
+  expect(reportedConsequences(given)).toEqual([
+    { atMs: 250, rank: 0, pid: 100, host: "box", code: "ERR_PEER_LOST", message: "the link closed", call: null },
+  ]);
+  expect(reportedFailure(given).atMs, "of the incident, not of the moment when it was believed").toBe(200);
+});
+
+test("a wait without a cell is a sentence, and a missing rank says why", () => {
+  const wait = {
+    call: "goodbye",
+    group: [0, 1],
+    seq: 0,
+    lane: 0,
+    signal: "",
+    cell: [],
+    compare: "acknowledgement from",
+    expected: 0,
+    current: 0,
+    lastWriter: null,
+    missing: [3],
+    ageMs: 2000,
+  };
+  const publication = { ...wait, call: 'window "data"', signal: "data", compare: "publication by", missing: [1, 3] };
+  const reply = { ...wait, call: "get", signal: "data", compare: "reply from", missing: [1] };
+  const text = failureSummary(
+    facts({}, [
+      { state: { ...state, waits: [wait, publication, reply] } },
+      { process: "busy" },
+      {},
+      { process: "stopped" },
+    ]),
+  );
+  expect(text).toContain("rank 0: goodbye for 2.0 s: waits for an acknowledgement from rank 3 (stopped)\n");
+  expect(text).toContain('rank 0: window "data" for 2.0 s: waits for a publication by ranks 1 (busy), 3 (stopped)\n');
+  expect(text).toContain('rank 0: get for 2.0 s about "data": waits for a reply from rank 1 (busy)\n');
+  expect(text).toContain("  process      rank 1: busy: it computes without yielding\n");
+  expect(text).toContain("  process      rank 3: stopped\n");
 });

@@ -441,3 +441,33 @@ test("any events in any order lead to one end, in bounded time, with commands in
   };
   fc.assert(fc.property(events, run), { seed: 1, numRuns: 2000 });
 });
+
+describe("a stopped rank", () => {
+  const stopped: Happening = { type: "rank_stopped", rank: 2, pid: 102, stoppedMs: 2250 };
+
+  test("is the cause at once, and its exit is ordered", () => {
+    const drive = new Drive().at(3000, stopped);
+    expect(drive.find("abort")).toMatchObject({ atMs: 3000, cause: { rank: 2, pid: 102, code: "ERR_RANK_STOPPED" } });
+    drive.at(4000, exited(2, null, "SIGKILL")).toTheEnd();
+    expect(drive.monitor.failure).toMatchObject({ exitCode: 1, cause: { code: "ERR_RANK_STOPPED" } });
+  });
+
+  test("is the cause behind a peer that has lost it", () => {
+    const drive = new Drive().at(10, lost(0, 2)).at(20, stopped);
+    expect(drive.find("abort")?.cause).toMatchObject({ rank: 2, code: "ERR_RANK_STOPPED" });
+  });
+
+  test("is no cause when the group has failed before", () => {
+    const drive = new Drive().at(10, exited(1, 7)).at(10, closed(1)).until(200).at(210, stopped).toTheEnd();
+    expect(drive.monitor.failure?.cause).toMatchObject({ rank: 1, code: "ERR_RANK_EXITED" });
+    expect(drive.monitor.roster.rank(2).process).toBe("stopped");
+  });
+});
+
+test("what processes do, and what ranks answer, changes nothing but the roster", () => {
+  const drive = new Drive().at(10, { type: "rank_states", states: [{ rank: 1, state: "busy" }] });
+  drive.at(20, { type: "state", rank: 0, state });
+  expect(drive.commands).toEqual([]);
+  expect(drive.monitor.roster.rank(1).process).toBe("busy");
+  expect(drive.monitor.roster.rank(0)).toMatchObject({ asked: state, state: null });
+});

@@ -25,23 +25,37 @@ const facts: RunFacts = {
   startedAtMs: 100,
   finishedAtMs: 350,
   addresses: [],
+  epochs: [],
 };
 const monitor = new Monitor({ nranks: 2, startedAtMs: 100, timeoutMs: 1, graceMs: 1 });
 
 describe("runReport", () => {
   test("has a row for each rank, with null for what is unknown", () => {
-    const unknown = { pid: null, host: null, exitCode: null, signal: null, counters: null, queues: [], waits: [] };
-    expect(runReport(facts, monitor)).toEqual({
+    const unknown = {
+      pid: null,
+      host: null,
+      exitCode: null,
+      signal: null,
+      counters: null,
+      queues: [],
+      process: null,
+      waits: [],
+    };
+    expect(runReport(facts, monitor, undefined)).toEqual({
       ok: true,
       program: "./program.ts",
       mode: "builtin",
       platform: "a2a3sim",
+      lanesMax: 48,
+      sqDepth: 0,
       nranks: 2,
       epoch: 0,
       transport: "auto",
       wallMs: 250,
       exitCode: 0,
       failure: null,
+      consequences: [],
+      epochs: [],
       ranks: [
         { rank: 0, ...unknown },
         { rank: 1, ...unknown },
@@ -56,7 +70,7 @@ describe("runReport", () => {
     ["tcp", ["ws://b:1"], "tcp"],
   ] as const)("transport %s with addresses %j has become %s", (asked, addresses, transport) => {
     const settings = { ...facts.settings, transport: asked };
-    expect(runReport({ ...facts, settings, addresses }, monitor).transport).toBe(transport);
+    expect(runReport({ ...facts, settings, addresses }, monitor, undefined).transport).toBe(transport);
   });
 });
 

@@ -27,6 +27,8 @@ describe("options of a job", () => {
       transport: "auto",
       args: ["a"],
       seed: 0,
+      lanesMax: null,
+      sqDepth: null,
       waitTimeoutMs: 300_000,
       joinTimeoutMs: 60_000,
       graceMs: 1000,
@@ -69,7 +71,7 @@ describe("options of a job", () => {
 
   test.each([
     ["--mode", "foot"],
-    ["--transport", "inproc"],
+    ["--transport", "rdma"],
     ["-p", "a7sim"],
   ])("%s %s is no choice", (...args) => {
     expect(() => parse("-n", "2", ...args)).toThrow("Allowed choices are");

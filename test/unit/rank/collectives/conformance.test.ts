@@ -11,8 +11,9 @@ describe("conformance on the in-process transport", () => {
       nranks,
       seed: nranks,
       main: async (comm) => {
+        const sync = await comm.signal("sync", [nranks, 1]);
         for (const cell of cells) {
-          const difference = await runCell(comm, cell.row, cell.cell, cell.mode);
+          const difference = await runCell(comm, cell.row, cell.cell, cell.mode, sync);
           if (difference !== undefined) differences.push(`${describeCell(cell)}: ${difference}`);
         }
       },

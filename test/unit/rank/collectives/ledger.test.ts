@@ -63,6 +63,21 @@ describe("observe", () => {
     ledger.observe(1, 1, 99);
   });
 
+  it("never forgets a call that is still open, however far others have gone on", () => {
+    const open = ledger.enter("barrier", "barrier(a)", 1);
+    for (let seq = 2; seq <= KEPT + 9; seq++) ledger.leave(ledger.enter("barrier", "barrier(a)", seq));
+    expect(() => ledger.observe(1, 1, 99)).toThrow(mismatch("barrier #1"));
+    ledger.leave(open);
+    ledger.observe(1, 1, 99);
+  });
+
+  it("remembers which peers have been heard in a call, before and while it is open", () => {
+    ledger.observe(2, 1, 11);
+    const call = ledger.enter("barrier", "barrier(a)", 11);
+    ledger.observe(1, 1, 11);
+    expect([...call.heard].sort()).toEqual([1, 2]);
+  });
+
   it("takes peers that are EARLY_CALLS_MAX ahead and no more", () => {
     ledger.enter("barrier", "barrier(a)", 11);
     ledger.observe(1, 1 + EARLY, 5);

@@ -2,7 +2,7 @@
  * Notices a peer that has fallen silent, by counting pings without an answer rather than by comparing times: after
  * this process itself has been stopped for a while, answers are waiting to be read, and only one ping went unanswered.
  */
-import { LIVENESS_MISSES_MAX } from "../shared/constants.ts";
+import { LIVENESS_MISSES_MAX } from "./constants.ts";
 
 /** A running check. */
 export interface LivenessCheck {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { watchLiveness } from "../../../coordinator/liveness.ts";
+import { watchLiveness } from "../../../shared/liveness.ts";
 
 const probe = vi.fn();
 const silent = vi.fn();

@@ -1,0 +1,47 @@
+/**
+ * Notices a link over which nothing comes any more although nobody has closed it.
+ *
+ * As long as this rank waits for something, it asks every peer for an acknowledgement again and again. Silence alone
+ * proves nothing, because a peer that computes is silent, too; so it is only reported, and the coordinator, whom the
+ * peer answers or not, tells the one from the other. Looks are counted rather than time: after this rank itself has
+ * computed for long, answers are waiting to be read.
+ */
+import { LINK_LOOKS, LINK_SILENT_LOOKS } from "../shared/constants.ts";
+import { frameHeader, FrameKind } from "../shared/frame.ts";
+import type { Engine } from "./engine.ts";
+
+/** A running probe. */
+export interface LinkProbe {
+  readonly stop: () => void;
+}
+
+/** `moved` tells how much has come from a peer so far; `silent` is called again while a silence lasts. */
+export function probeLinks(
+  engine: Engine,
+  livenessMs: number,
+  moved: (peer: number) => number,
+  silent: (peer: number, silentMs: number) => void,
+): LinkProbe {
+  const periodMs = livenessMs / LINK_LOOKS;
+  const links = engine.world.peers().map((peer) => ({ peer, moved: -1, looks: 0 }));
+  const timer = setInterval(() => {
+    const waiting = engine.pending.waitedMs() >= periodMs;
+    if (engine.ended || !waiting) {
+      for (const link of links) link.looks = 0;
+      return;
+    }
+    for (const link of links) {
+      const now = moved(link.peer);
+      link.looks = now === link.moved ? link.looks + 1 : 0;
+      link.moved = now;
+      engine.post(engine.peer(link.peer), frameHeader({ kind: FrameKind.Fence }));
+      if (link.looks >= LINK_SILENT_LOOKS) silent(link.peer, Math.round(link.looks * periodMs));
+    }
+  }, periodMs);
+  timer.unref();
+  return {
+    stop: () => {
+      clearInterval(timer);
+    },
+  };
+}

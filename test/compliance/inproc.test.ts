@@ -1,0 +1,3 @@
+import { complianceSuite } from "./suite.ts";
+
+complianceSuite("inproc", 20);

@@ -1,0 +1,3 @@
+import { complianceSuite } from "./suite.ts";
+
+complianceSuite("tcp", 1);

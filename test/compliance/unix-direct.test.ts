@@ -1,0 +1,3 @@
+import { complianceSuite } from "./suite.ts";
+
+complianceSuite("unix direct", 1);

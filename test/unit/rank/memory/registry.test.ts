@@ -1,0 +1,97 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { type Allocation, Registry } from "../../../../rank/memory/registry.ts";
+import { WINDOW_BYTES_MAX } from "../../../../shared/constants.ts";
+import { expectRefusal } from "../../../helpers/sim.ts";
+
+// the real limit takes a minute to reach
+const ALLOCATIONS_MAX = 5;
+vi.mock(import("../../../../shared/constants.ts"), async (original) => ({
+  ...(await original()),
+  ALLOCATIONS_MAX: 5 as 65_536,
+}));
+
+let registry: Registry;
+beforeEach(() => {
+  registry = new Registry();
+});
+
+const make = (name: string, group = 0): Allocation => registry.allocate(group, "window", name, "int32", [2, 3]);
+
+describe("allocate", () => {
+  it("makes zeroed memory of the shape, with ordinals in order", () => {
+    const [a, b] = [make("a"), make("b")];
+    expect([a.ordinal, b.ordinal]).toEqual([0, 1]);
+    expect(a).toMatchObject({ name: "a", dtype: "int32", shape: [2, 3], freed: false, cells: undefined });
+    expect([...a.local.array]).toEqual([0, 0, 0, 0, 0, 0]);
+    a.local.bytes.fill(1);
+    expect([...b.local.array]).toEqual([0, 0, 0, 0, 0, 0]);
+  });
+
+  it("gives a signal cells over its own memory", () => {
+    const signal = registry.allocate(0, "signal", "s", "int32", [2]);
+    signal.cells?.apply(1, "set", 9, 0);
+    expect([...signal.local.array]).toEqual([0, 9]);
+  });
+
+  it("numbers and names each group for itself", () => {
+    make("a");
+    const other = make("a", 77);
+    expect(other.ordinal).toBe(0);
+    expect(registry.lookup(77, 0)).toBe(other);
+  });
+
+  it("refuses a live name, of either kind, and keeps the ordinals whole", async () => {
+    make("a");
+    await expectRefusal(() => make("a"), "ERR_NAME_IN_USE");
+    await expectRefusal(() => registry.allocate(0, "signal", "a", "int32", [1]), "ERR_NAME_IN_USE");
+    expect(make("b").ordinal).toBe(1);
+  });
+
+  it("takes a name again once its window is freed, under a new ordinal", () => {
+    const first = make("a");
+    registry.release(first);
+    const second = make("a");
+    expect([second.ordinal, registry.lookup(0, 1)]).toEqual([1, second]);
+  });
+
+  it("refuses more than WINDOW_BYTES_MAX before it asks the platform", async () => {
+    const tooLarge = (): Allocation => registry.allocate(0, "window", "huge", "int8", [WINDOW_BYTES_MAX + 1]);
+    const error = await expectRefusal(tooLarge, "ERR_SIZE_LIMIT");
+    expect(error.message).toBe(
+      `window "huge": int8 [${WINDOW_BYTES_MAX + 1}] has ${WINDOW_BYTES_MAX + 1} bytes, above WINDOW_BYTES_MAX ${WINDOW_BYTES_MAX}`,
+    );
+    await expectRefusal(() => registry.allocate(0, "window", "huge", "int64", [2 ** 53 - 1]), "ERR_SIZE_LIMIT");
+    expect(make("a").ordinal).toBe(0);
+  });
+
+  it("refuses more than ALLOCATIONS_MAX over a group's life, freed ones counted", async () => {
+    for (let i = 0; i < ALLOCATIONS_MAX; i++) registry.release(make(`w${i}`));
+    const error = await expectRefusal(() => make("one more"), "ERR_LIMIT");
+    expect(error.message).toContain(`ALLOCATIONS_MAX ${ALLOCATIONS_MAX}`);
+    expect(make("in another group", 3).ordinal).toBe(0);
+  });
+});
+
+describe("lookup", () => {
+  it("refuses what was never made, and what has been freed", async () => {
+    const made = make("a");
+    expect(registry.lookup(0, 0)).toBe(made);
+    for (const [group, ordinal] of [
+      [0, 1],
+      [5, 0],
+      [0, 2 ** 32 - 1],
+    ] as const) {
+      const error = await expectRefusal(() => registry.lookup(group, ordinal), "ERR_FRAME_BOUNDS");
+      expect(error.message).toBe(
+        `there is no window ${ordinal} of group ${group} here: it has not been made, or has been freed`,
+      );
+    }
+    registry.release(made);
+    await expectRefusal(() => registry.lookup(0, 0), "ERR_FRAME_BOUNDS");
+  });
+
+  it("says of a freed window that it was freed", async () => {
+    registry.release(make("a"));
+    expect((await expectRefusal(() => registry.lookup(0, 0), "ERR_FRAME_BOUNDS")).message).toContain("been freed");
+  });
+});
