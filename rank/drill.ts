@@ -3,7 +3,7 @@
  * group or the calls are done. `settled-RANK.json` in the drill's folder says when and how this rank's calls ended.
  *
  * Arguments: the collective, the number of calls, and what a rank does in its handler when the group has ended:
- * `none`, or `abort`.
+ * `none`, `abort`, or `block`: never to come back, so that not even a SIGTERM is heard.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,7 +33,9 @@ export default async function main(comm: Comm): Promise<void> {
     }
   } catch (error) {
     settled(comm.rank, error);
-    if (handler === "abort" && error instanceof RankwiseError && error.code === "ERR_GROUP_ENDED") process.kill(process.pid, "SIGABRT");
+    const ended = error instanceof RankwiseError && error.code === "ERR_GROUP_ENDED";
+    if (ended && handler === "block") Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    if (ended && handler === "abort") process.kill(process.pid, "SIGABRT");
     throw error;
   }
 }

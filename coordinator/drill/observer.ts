@@ -28,7 +28,8 @@ export class Observer {
   /** Processes without the mark, and how often they were found so: before its exec a child has its parent's environment. */
   readonly #foreign = new Map<number, number>();
   readonly #exempt: ReadonlySet<number>;
-  readonly #ports = new Set<number>();
+  /** Ports by the socket that listened there: a port alone may be another process's by now. */
+  readonly #ports = new Map<string, number>();
   #searchedMs = Number.NEGATIVE_INFINITY;
 
   /** `exempt` processes are the drill's own commands, or one that it has stopped itself. */
@@ -72,20 +73,20 @@ export class Observer {
   notePorts(): void {
     const inodes = new Set<string>();
     for (const pid of this.#known) for (const inode of socketInodes(pid)) inodes.add(inode);
-    for (const { port, inode } of listeners()) if (inodes.has(inode)) this.#ports.add(port);
+    for (const { port, inode } of listeners()) if (inodes.has(inode)) this.#ports.set(inode, port);
   }
 
   /** What is left behind: processes, sockets with a path below the folder, files in it, ports once listened on. */
   leftovers(folder: string): string[] {
     this.#search();
-    const ports = new Set(listeners().map(({ port }) => port));
+    const listening = new Set(listeners().map(({ inode }) => inode));
     return [
       ...this.running().map(({ pid, command }) => `process ${pid} (${command})`),
       ...unixSockets()
         .filter((path) => path.startsWith(folder))
         .map((path) => `socket ${path}`),
       ...list(folder).map((name) => `file ${name}`),
-      ...[...this.#ports].filter((port) => ports.has(port)).map((port) => `port ${port}`),
+      ...[...this.#ports].filter(([inode]) => listening.has(inode)).map(([, port]) => `port ${port}`),
     ];
   }
 

@@ -10,10 +10,9 @@ export type Injector =
   /** A SIGKILL from outside, as soon as the rank's process exists. */
   | { readonly by: "start" };
 
-/** A fault of `RANKWISE_TEST_FAULT`, and whose it is: the victim's, or that of the rank after it. */
+/** A fault of `RANKWISE_TEST_FAULT`: the victim's. */
 export interface DrillFault {
   readonly name: string;
-  readonly of: "victim" | "next";
   /** Acts on the link from the victim to the rank after it. */
   readonly link?: boolean;
   readonly ms?: number;
@@ -25,10 +24,10 @@ export interface Outcome {
   readonly ok?: boolean;
   /** Codes that the first cause may have; empty when nobody is left to name one. */
   readonly codes: readonly ErrorCode[];
-  /** Who may be named: the victim, the rank after it, either end of their link, or the victim as missing. */
-  readonly named: "victim" | "next" | "either" | "missing" | "nobody";
+  /** Who may be named: the victim, either end of their link, or the victim as missing. */
+  readonly named: "victim" | "either" | "missing" | "nobody";
   /** Ranks that cannot settle their calls. */
-  readonly mute: readonly ("victim" | "next")[];
+  readonly mute: readonly "victim"[];
   /** What detection may take beside the bounds: the liveness, the deadline of a wait. */
   readonly detection: "at once" | "liveness" | "wait";
 }
@@ -38,6 +37,8 @@ export interface Scenario {
   readonly summary: string;
   readonly injector: Injector;
   readonly outcome: Outcome;
+  /** What the program of a rank does when the group has ended. */
+  readonly handler?: "abort" | "block";
   /** Collectives that it needs; by default any. */
   readonly calls?: readonly string[];
 }
@@ -45,12 +46,12 @@ export interface Scenario {
 /** The collectives that drills run. */
 export const drilledCalls = ["all_to_all", "allreduce", "all_to_all_v", "indexed_all_to_all_v"] as const;
 
-function rank(name: string, ...more: readonly DrillFault[]): Injector {
-  return { by: "rank", faults: [{ name, of: "victim" }, ...more] };
+function rank(name: string): Injector {
+  return { by: "rank", faults: [{ name }] };
 }
 
 function link(name: string, ms?: number): Injector {
-  return { by: "rank", faults: [{ name, of: "victim", link: true, ...(ms === undefined ? {} : { ms }) }] };
+  return { by: "rank", faults: [{ name, link: true, ...(ms === undefined ? {} : { ms }) }] };
 }
 
 function victim(code: ErrorCode, detection: Outcome["detection"] = "at once"): Outcome {
@@ -95,7 +96,7 @@ export const scenarios: readonly Scenario[] = [
   {
     name: "slow",
     summary: "a rank computes for longer than --liveness, without yielding",
-    injector: { by: "rank", faults: [{ name: "slow", of: "victim", ms: 1500 }] },
+    injector: { by: "rank", faults: [{ name: "slow", ms: 1500 }] },
     outcome: goesOn,
   },
   {
@@ -103,6 +104,7 @@ export const scenarios: readonly Scenario[] = [
     summary: "a rank is killed, and the others abort in their clean-up",
     injector: rank("kill"),
     outcome: victim("ERR_RANK_KILLED"),
+    handler: "abort",
   },
   {
     name: "kill-coordinator",
@@ -173,8 +175,9 @@ export const scenarios: readonly Scenario[] = [
   },
   {
     name: "ignore-sigterm",
-    summary: "a rank is killed, and the next one does not react to SIGTERM",
-    injector: rank("kill", { name: "block", of: "next" }),
-    outcome: { ...victim("ERR_RANK_KILLED"), mute: ["victim", "next"] },
+    summary: "a rank is killed, and the others do not react to SIGTERM",
+    injector: rank("kill"),
+    outcome: victim("ERR_RANK_KILLED"),
+    handler: "block",
   },
 ];

@@ -92,8 +92,6 @@ function judgeNamed(drill: Drill, seen: Observation): string | undefined {
       return undefined;
     case "victim":
       return rank === victim ? undefined : `${told}, not rank ${victim}`;
-    case "next":
-      return rank === next ? undefined : `${told}, not rank ${next}`;
     case "either":
       return rank === victim || rank === next ? undefined : `${told}, neither rank ${victim} nor rank ${next}`;
     case "missing":
@@ -107,6 +105,6 @@ function judgeNamed(drill: Drill, seen: Observation): string | undefined {
 function responsive({ scenario, rank, nranks }: Drill): number[] {
   const { outcome } = scenario;
   if (outcome.ok === true) return [];
-  const mute = outcome.mute.map((who) => (who === "victim" ? rank : (rank + 1) % nranks));
-  return Array.from({ length: nranks }, (_, index) => index).filter((index) => !mute.includes(index));
+  const ranks = Array.from({ length: nranks }, (_, index) => index);
+  return outcome.mute.length === 0 ? ranks : ranks.filter((index) => index !== rank);
 }

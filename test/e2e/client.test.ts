@@ -82,7 +82,7 @@ describe("an ordinary WebSocket client", () => {
     ],
     [
       "a window that does not exist",
-      /^ERR_FRAME_BOUNDS: window 9 /u,
+      /^ERR_FRAME_BOUNDS: there is no window 9 /u,
       (client) => client.send({ kind: FrameKind.Put, ...row1, window: 9 }, values(1, 1, 1, 1)),
     ],
     [
