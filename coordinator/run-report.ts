@@ -1,6 +1,6 @@
 /** The report of a run, put together from what the coordinator saw and what the ranks said of themselves. */
 import { randomUUID } from "node:crypto";
-import { rename, rm, writeFile } from "node:fs/promises";
+import { realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { platforms, type TransportName } from "../shared/config.ts";
 import type { Settings } from "../shared/messages.ts";
 import type { EpochReport, RunReport } from "../shared/report.ts";
@@ -59,10 +59,17 @@ export function runReport(
 
 /** Writes a file so that a reader meets the old one or the whole new one. */
 export async function writeAtomically(path: string, text: string): Promise<void> {
-  const partial = `${path}.${randomUUID()}.part`;
+  // a link keeps pointing where it did, and a pipe or a device is written to, never replaced
+  const target = await realpath(path).catch(() => path);
+  const found = await stat(target).catch(() => undefined);
+  if (found !== undefined && !found.isFile()) {
+    await writeFile(target, text);
+    return;
+  }
+  const partial = `${target}.${randomUUID()}.part`;
   try {
     await writeFile(partial, text);
-    await rename(partial, path);
+    await rename(partial, target);
   } catch (error) {
     await rm(partial, { force: true });
     throw error;

@@ -1,7 +1,7 @@
 /**
  * Notices a link over which nothing comes any more although nobody has closed it.
  *
- * As long as this rank waits for something, it asks every peer for an acknowledgement again and again. Silence alone
+ * As long as this rank waits for a peer, it asks that peer for an acknowledgement again and again. Silence alone
  * proves nothing, because a peer that computes is silent, too; so it is only reported, and the coordinator, whom the
  * peer answers or not, tells the one from the other. Looks are counted rather than time: after this rank itself has
  * computed for long, answers are waiting to be read.
@@ -24,13 +24,17 @@ export function probeLinks(
 ): LinkProbe {
   const periodMs = livenessMs / LINK_LOOKS;
   const links = engine.world.peers().map((peer) => ({ peer, moved: -1, looks: 0 }));
+  let turn = 0;
   const timer = setInterval(() => {
-    const waiting = engine.pending.waitedMs() >= periodMs;
-    if (engine.ended || !waiting) {
-      for (const link of links) link.looks = 0;
-      return;
-    }
+    turn += 1;
+    const awaited = engine.ended ? new Set<number>() : engine.pending.awaited(periodMs);
     for (const link of links) {
+      if (awaited !== "anybody" && !awaited.has(link.peer)) {
+        link.looks = 0;
+        continue;
+      }
+      // a wait that anybody may satisfy costs each rank a word with every peer; by halves that stays small
+      if (awaited === "anybody" && (link.peer + turn) % 2 === 1) continue;
       const now = moved(link.peer);
       link.looks = now === link.moved ? link.looks + 1 : 0;
       link.moved = now;

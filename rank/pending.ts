@@ -56,10 +56,20 @@ export class PendingWaits {
     }
   }
 
-  /** How long the oldest wait has been pending; 0 when nothing is. */
-  waitedMs(): number {
-    const [oldest] = this.#entries; // in the order in which they were added
-    return oldest === undefined ? 0 : performance.now() - oldest.since;
+  /**
+   * Whom this rank has been waiting for, for at least so long: world ranks, or "anybody" when a wait does not say (a
+   * hand-written wait on a cell may be satisfied by every peer).
+   */
+  awaited(forMs: number): ReadonlySet<number> | "anybody" {
+    const before = performance.now() - forMs;
+    const ranks = new Set<number>();
+    for (const entry of this.#entries) {
+      if (entry.since > before) continue;
+      const { missing } = entry.row();
+      if (missing.length === 0) return "anybody";
+      for (const rank of missing) ranks.add(rank);
+    }
+    return ranks;
   }
 
   /** The wait table's rows, oldest first. */

@@ -52,7 +52,9 @@ describe.each(paths)("%s", async (path) => {
     }
   });
 
-  test.skipIf(path === modelPage)("each symptom on it is what some wrong program is told", async () => {
+  // page 15 was there before the wrong programs; docs-facts.test.ts makes its symptoms happen
+  if (path === modelPage) return;
+  test("each symptom on it is what some wrong program is told", async () => {
     const told = (await wrongPrograms()).map(({ symptom }) => symptom);
     const listed = symptomsOf(page);
     expect(listed.length).toBeGreaterThan(3);

@@ -135,7 +135,7 @@ export class Listener {
       );
     }, HELLO_TIMEOUT_MS);
     connection.on("error", () => {
-      connection.terminate();
+      // `ws` closes the connection with the code of what it could not read, and reads on until that has left
     });
     connection.once("close", () => {
       clearTimeout(timer);

@@ -29,6 +29,7 @@ describe("exitCodeOf", () => {
         "ERR_PORT_IN_USE",
         "ERR_COORDINATOR_UNREACHABLE",
         "ERR_UNAUTHORIZED",
+        "ERR_TLS",
         "ERR_PROTOCOL_VERSION",
         "ERR_FOREIGN_JOB",
         "ERR_STALE_EPOCH",

@@ -117,6 +117,13 @@ describe("frames of a peer", () => {
     ],
     ["a put far away", () => [put({ offset: 2 ** 53 - 1 }), payload(1, 1)], "ERR_FRAME_BOUNDS", 'exceed window "data"'],
     [
+      // a loop of that many turns, even if nothing moves in it, would stop the rank for minutes
+      "a get of billions of empty rows",
+      () => [put({ kind: FrameKind.Get, rows: 2 ** 32 - 1, rowBytes: 0 }), payload()],
+      "ERR_FRAME_BOUNDS",
+      'exceed window "data"',
+    ],
+    [
       "a put into no window",
       () => [put({ window: 9 }), payload(1, 1)],
       "ERR_FRAME_BOUNDS",
