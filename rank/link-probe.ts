@@ -6,7 +6,7 @@
  * peer answers or not, tells the one from the other. Looks are counted rather than time: after this rank itself has
  * computed for long, answers are waiting to be read.
  */
-import { LINK_LOOKS, LINK_SILENT_LOOKS } from "../shared/constants.ts";
+import { LINK_LOOKS, LINK_PROBES_MAX, LINK_SILENT_LOOKS } from "../shared/constants.ts";
 import { frameHeader, FrameKind } from "../shared/frame.ts";
 import type { Engine } from "./engine.ts";
 
@@ -24,6 +24,7 @@ export function probeLinks(
 ): LinkProbe {
   const periodMs = livenessMs / LINK_LOOKS;
   const links = engine.world.peers().map((peer) => ({ peer, moved: -1, looks: 0 }));
+  const stride = Math.ceil(links.length / LINK_PROBES_MAX);
   let turn = 0;
   const timer = setInterval(() => {
     turn += 1;
@@ -33,8 +34,8 @@ export function probeLinks(
         link.looks = 0;
         continue;
       }
-      // a wait that anybody may satisfy costs each rank a word with every peer; by halves that stays small
-      if (awaited === "anybody" && (link.peer + turn) % 2 === 1) continue;
+      // a wait that anybody may satisfy would cost each rank a word with every peer at every look
+      if (awaited === "anybody" && (link.peer + turn) % stride !== 0) continue;
       const now = moved(link.peer);
       link.looks = now === link.moved ? link.looks + 1 : 0;
       link.moved = now;

@@ -107,13 +107,16 @@ export const STATE_SAMPLES = 8;
 export const STOPPED_SAMPLES = 6;
 
 /** How often a rank that waits looks at its links: so many times in `--liveness`. */
-export const LINK_LOOKS = 5;
+export const LINK_LOOKS = 10;
 
 /** Looks in a row that find nothing new on a link before it may count as cut: well within `--liveness`. */
-export const LINK_CUT_LOOKS = 4;
+export const LINK_CUT_LOOKS = 8;
 
 /** Looks in a row that find nothing new on a link before its silence is reported, and reported again. */
-export const LINK_SILENT_LOOKS = 2;
+export const LINK_SILENT_LOOKS = 3;
+
+/** Peers that a rank probes at most at one look while it waits for anybody: waiting in a large group stays cheap. */
+export const LINK_PROBES_MAX = 4;
 
 /** How long ranks and supervisors have to answer what they are doing. */
 export const STATE_ANSWER_MS = 300;
