@@ -116,7 +116,7 @@ export const LINK_CUT_LOOKS = 8;
 export const LINK_SILENT_LOOKS = 3;
 
 /** Peers that a rank probes at most at one look while it waits for anybody: waiting in a large group stays cheap. */
-export const LINK_PROBES_MAX = 4;
+export const LINK_PROBES_MAX = 2;
 
 /** How long ranks and supervisors have to answer what they are doing. */
 export const STATE_ANSWER_MS = 300;
