@@ -4,11 +4,12 @@
  * When a rank dies, its peers see closed links and say so; their reports may overtake the news of the death itself.
  * So what one rank says about another is *hearsay*: it is believed only when the accused has shown nothing of its own
  * for `CAUSE_SETTLE_MS`. What a rank says about itself, an exit that its supervisor saw, and a lost host are
- * first-hand. Accusations form chains (0 accuses 1, 1 accuses 2, 2 was killed): the cause is at a chain's end.
+ * first-hand. Accusations form chains (0 accuses 1, 1 accuses 2, 2 was killed): the cause is at a chain's end. Where a
+ * chain runs in a circle and all of it lives, a link broke that has no better witness: the first to tell is believed.
  *
  * Pure: no I/O, no clock.
  */
-import { CAUSE_SETTLE_MS } from "../shared/constants.ts";
+import { CAUSE_SETTLE_MS, CIRCLE_SETTLE_MS } from "../shared/constants.ts";
 import type { WireError } from "../shared/errors.ts";
 import type { Cause } from "../shared/messages.ts";
 import { describeExit, exitCause } from "./causes.ts";
@@ -40,7 +41,9 @@ export class FirstCause {
   /** When `settled` will have an answer at the latest; undefined while nothing has failed. */
   get deadlineMs(): number | undefined {
     const [first] = this.#openings;
-    return first === undefined ? undefined : first.atMs + CAUSE_SETTLE_MS;
+    if (first === undefined) return undefined;
+    const circleMs = first.rank === null ? undefined : this.#circleClosedMs(first.rank);
+    return Math.min(first.atMs + CAUSE_SETTLE_MS, circleMs === undefined ? Infinity : circleMs + CIRCLE_SETTLE_MS);
   }
 
   /** A rank has reported a failure. Reports of a group that has ended prove nothing. */
@@ -87,7 +90,7 @@ export class FirstCause {
     const [first] = this.#openings;
     if (first === undefined) return undefined;
     if (first.rank === null) return first.believed();
-    const expired = atMs >= first.atMs + CAUSE_SETTLE_MS;
+    const expired = atMs >= (this.deadlineMs ?? Infinity);
     return this.#trace(first.rank, new Set(), expired) ?? (expired ? first.believed() : undefined);
   }
 
@@ -112,6 +115,22 @@ export class FirstCause {
     // While its link is open, the rank's own word on why it exits may still be under way.
     const entry = this.#roster.rank(rank);
     return entry.exit !== null && (entry.link !== "open" || expired) ? exitCause(entry) : undefined;
+  }
+
+  /** When the last accusation of a circle was made that starts with this rank, if all its ranks live; else undefined. */
+  #circleClosedMs(start: number): number | undefined {
+    const visited = new Set<number>();
+    let closedMs = 0;
+    for (let rank = start; !visited.has(rank);) {
+      visited.add(rank);
+      const report = this.#reports.get(rank);
+      const accused = report === undefined ? null : accusedBy(report);
+      const { exit, link } = this.#roster.rank(rank);
+      if (report === undefined || accused === null || exit !== null || link !== "open") return undefined;
+      closedMs = Math.max(closedMs, report.atMs);
+      rank = accused;
+    }
+    return closedMs;
   }
 
   /** The cause that a report names: its sender, or the peer that sent a bad frame or was lost. */

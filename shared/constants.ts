@@ -130,6 +130,9 @@ export const RECHECK_MS = 2000;
 /** How long the coordinator waits for a child's exit or own report before it believes what peers report about it. */
 export const CAUSE_SETTLE_MS = 150;
 
+/** The same, once ranks that all live accuse one another: a link between them broke, and hardly anything can come yet. */
+export const CIRCLE_SETTLE_MS = 30;
+
 /** How long ranks have, after the group has failed, to send their counters and pending waits. */
 export const LAST_WORDS_MS = 200;
 

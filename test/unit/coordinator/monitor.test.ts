@@ -2,7 +2,13 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Monitor, type MonitorOptions } from "../../../coordinator/monitor.ts";
 import type { MonitorCommand, MonitorEvent } from "../../../coordinator/monitor-events.ts";
-import { CAUSE_SETTLE_MS, CLEAR_MS, LAST_WORDS_MS, SIGTERM_SETTLE_MS } from "../../../shared/constants.ts";
+import {
+  CAUSE_SETTLE_MS,
+  CIRCLE_SETTLE_MS,
+  CLEAR_MS,
+  LAST_WORDS_MS,
+  SIGTERM_SETTLE_MS,
+} from "../../../shared/constants.ts";
 import type { ErrorCode } from "../../../shared/errors.ts";
 import { type RankState, zeroCounters } from "../../../shared/messages.ts";
 
@@ -232,6 +238,26 @@ describe("cause and consequence", () => {
       .at(60, closed(1))
       .at(60, exited(1, null, "SIGKILL"));
     expect(drive.find("abort")).toMatchObject({ atMs: 60, cause: { rank: 1, code: "ERR_RANK_KILLED" } });
+  });
+
+  test("living ranks that accuse one another in a circle are believed soon", () => {
+    const drive = new Drive()
+      .at(50, lost(0, 1))
+      .at(55, lost(1, 0))
+      .until(54 + CIRCLE_SETTLE_MS);
+    expect(drive.kinds()).toEqual([]);
+    drive.until(1000);
+    const cause = { rank: 1, code: "ERR_PEER_LOST" };
+    expect(drive.find("abort")).toMatchObject({ atMs: 55 + CIRCLE_SETTLE_MS, cause });
+    const three = new Drive().at(50, lost(0, 1)).at(51, lost(1, 2)).at(52, lost(2, 0)).until(1000);
+    expect(three.find("abort")).toMatchObject({ atMs: 52 + CIRCLE_SETTLE_MS, cause });
+  });
+
+  test("a circle with a rank whose link has closed waits for its exit", () => {
+    const drive = new Drive().at(50, lost(0, 1)).at(51, lost(1, 0)).at(52, closed(1)).until(120);
+    expect(drive.kinds()).toEqual([]);
+    drive.at(130, exited(1, null, "SIGKILL"));
+    expect(drive.find("abort")).toMatchObject({ atMs: 130, cause: { rank: 1, code: "ERR_RANK_KILLED" } });
   });
 
   test("an error that a program makes of a lost peer is its consequence", () => {
