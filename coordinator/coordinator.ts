@@ -59,6 +59,8 @@ export class Coordinator {
   readonly #startedAtMs = nowMs();
   readonly #switchboard = new Switchboard();
   readonly #addresses = new Map<number, string>();
+  /** Host and processors of each rank that has joined. */
+  readonly #places = new Map<number, { readonly host: string; readonly processors: number }>();
   readonly #epochs: EpochReport[] = [];
   /** Ranks that have answered what they are doing. */
   readonly #answered = new Set<number>();
@@ -270,9 +272,10 @@ export class Coordinator {
       }
       case "admit": {
         const { connection, rank } = command;
-        const { host, pid, address } = this.#switchboard.hello(connection, "join_rank");
+        const { host, pid, address, processors } = this.#switchboard.hello(connection, "join_rank");
         this.#switchboard.admitRank(connection, rank);
         this.#addresses.set(rank, address);
+        this.#places.set(rank, { host, processors });
         this.#watch({ type: "rank_joined", rank, host, pid, atMs: nowMs() });
         break;
       }
@@ -283,7 +286,13 @@ export class Coordinator {
         break;
       }
       case "start":
-        this.#switchboard.tellRanks({ type: "start", ...this.#job, addresses: [...command.addresses], settings });
+        this.#switchboard.tellRanks({
+          type: "start",
+          ...this.#job,
+          addresses: [...command.addresses],
+          placement: this.#placement,
+          settings,
+        });
         break;
       case "go":
         this.#switchboard.tellRanks({ type: "go", ...this.#job });
@@ -373,6 +382,7 @@ export class Coordinator {
     });
     this.#switchboard.dropRanks();
     this.#addresses.clear();
+    this.#places.clear();
     this.#links.clear();
     this.#epochStartedAtMs = atMs;
     this.#rendezvous = this.#makeRendezvous();
@@ -393,6 +403,14 @@ export class Coordinator {
     const { settings, timeoutMs } = this.#options;
     const { nranks, graceMs } = settings;
     return new Monitor({ nranks, startedAtMs: this.#startedAtMs, timeoutMs, graceMs });
+  }
+
+  get #placement(): MessageOf<"start">["placement"] {
+    const places = [...this.#places.values()];
+    return {
+      hosts: new Set(places.map(({ host }) => host)).size,
+      processors: Math.min(...places.map(({ processors }) => processors)),
+    };
   }
 
   /** Number of the epoch that runs: so many have failed before it. */

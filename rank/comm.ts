@@ -10,6 +10,7 @@ import { allGather } from "./collectives/all-gather.ts";
 import { allReduce } from "./collectives/all-reduce.ts";
 import type { AllReduceOptions, ReduceOptions } from "./collectives/reduce-options.ts";
 import { allToAllV, type AllToAllVOptions } from "./collectives/all-to-all-v.ts";
+import type { BarrierOptions, ExchangeOptions } from "./collectives/algo.ts";
 import { allToAll } from "./collectives/all-to-all.ts";
 import { broadcast, type BroadcastOptions } from "./collectives/broadcast.ts";
 import { indexedAllToAllV, type IndexedAllToAllVOptions } from "./collectives/indexed-all-to-all-v.ts";
@@ -134,8 +135,8 @@ export class Comm {
    *
    * @throws {ERR_NOT_A_SIGNAL | ERR_SHAPE_MISMATCH | ERR_FOREIGN_GROUP | ERR_SIGNAL_NOT_CLEAN | ERR_MISMATCH | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED}
    */
-  barrier(signal: Signal, options: CallOptions = {}): Task {
-    return this.#start(() => barrier(this.#group, signal, options));
+  barrier(signal: Signal, options: BarrierOptions = {}): Task {
+    return this.#start(() => barrier(this.#parts.engine, this.#group, signal, options));
   }
 
   /**
@@ -151,9 +152,9 @@ export class Comm {
     x: Tensor<D> | Window<D>,
     data: Window<D>,
     signal: Signal,
-    options: CallOptions = {},
+    options: ExchangeOptions = {},
   ): Task {
-    return this.#start(() => allToAll(this.#group, x, data, signal, options));
+    return this.#start(() => allToAll(this.#parts.engine, this.#group, { x, data, signal, options }));
   }
 
   /**
@@ -165,8 +166,8 @@ export class Comm {
    * @param signal signal [P, S], clean
    * @throws as `allToAll` does.
    */
-  allGather<D extends DType>(x: Tensor<D>, data: Window<D>, signal: Signal, options: CallOptions = {}): Task {
-    return this.#start(() => allGather(this.#group, x, data, signal, options));
+  allGather<D extends DType>(x: Tensor<D>, data: Window<D>, signal: Signal, options: ExchangeOptions = {}): Task {
+    return this.#start(() => allGather(this.#parts.engine, this.#group, { x, data, signal, options }));
   }
 
   /**
@@ -194,12 +195,13 @@ export class Comm {
    *
    * `algo: "mesh"` (default) reads everybody's data and adds in the order of ranks; `coreNum` lanes share the work, on
    * a signal [P, S] with S ≥ coreNum. `algo: "ring"` moves 2 (P − 1) / P of the data in 2 (P − 1) steps, on a signal
-   * [2 (P − 1) + 1, P]; there float16 and bfloat16 partial sums are rounded at each step.
+   * [2 (P − 1) + 1, P]; there float16 and bfloat16 partial sums are rounded at each step. The other algorithms take a
+   * signal [P, 1].
    *
    * @throws {ERR_LIMIT} for more lanes than the platform has, and as `allToAll` does.
    */
   allReduce(data: Window, signal: Signal, options: AllReduceOptions = {}): Task {
-    return this.#start(() => allReduce(this.#group, data, signal, options, this.lanesMax));
+    return this.#start(() => allReduce(this.#parts.engine, this.#group, data, signal, options, this.lanesMax));
   }
 
   /**

@@ -1,4 +1,5 @@
 /** A rank's link to the coordinator: it joins, is started, reports, and is told when to end. */
+import { availableParallelism } from "node:os";
 import { type RawData, WebSocket } from "ws";
 import { deferred } from "../shared/async.ts";
 import { bearer, isTlsFault, type Tls } from "../shared/auth.ts";
@@ -126,7 +127,16 @@ export class Control {
   /** Joins with the address where this rank listens; resolves with everybody's address and the job's settings. */
   async join(address: string): Promise<MessageOf<"start">> {
     const { host, rank } = this.#options;
-    this.#send({ type: "join_rank", version: PROTOCOL_VERSION, ...this.#job, rank, host, pid: process.pid, address });
+    this.#send({
+      type: "join_rank",
+      version: PROTOCOL_VERSION,
+      ...this.#job,
+      rank,
+      host,
+      pid: process.pid,
+      address,
+      processors: availableParallelism(),
+    });
     return await this.#started.promise;
   }
 

@@ -10,11 +10,19 @@ import { ignore } from "../shared/async.ts";
 import { WAIT_TIMEOUT_MS } from "../shared/constants.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import type { FrameHeader } from "../shared/frame.ts";
-import { type Cause, type Counters, type QueueCounters, type RankState, zeroCounters } from "../shared/messages.ts";
+import {
+  type Cause,
+  type Counters,
+  type MessageOf,
+  type QueueCounters,
+  type RankState,
+  zeroCounters,
+} from "../shared/messages.ts";
 import type { Faults } from "./faults.ts";
 import { Group, groupId } from "./group.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
 import { Registry } from "./memory/registry.ts";
+import { Scratch } from "./memory/scratch.ts";
 import { Peer } from "./peer.ts";
 import { PendingWaits } from "./pending.ts";
 import { Publications } from "./publications.ts";
@@ -27,7 +35,14 @@ export interface EngineOptions {
   readonly waitTimeoutMs?: number;
   readonly faults?: Faults;
   readonly limits?: Partial<Limits>;
+  readonly placement?: Placement;
 }
+
+/** Where the ranks of the job run. The same on every rank, so that they choose the same algorithms. */
+export type Placement = MessageOf<"start">["placement"];
+
+/** Ranks that share one process never wait for a processor. */
+const IN_PROCESS: Placement = { hosts: 1, processors: Infinity };
 
 /** A failure that this rank has found, on its way to the coordinator. */
 export interface RankFailure {
@@ -45,7 +60,10 @@ export class Engine {
   waitTimeoutMs: number;
   readonly faults: Faults | undefined;
   readonly limits: Limits;
+  placement: Placement;
   readonly registry = new Registry();
+  /** Memory of builtin calls: what peers have staged, operands on their way. */
+  readonly scratch = new Scratch();
   readonly pending = new PendingWaits();
   readonly publications = new Publications();
   readonly counters: Counters = zeroCounters();
@@ -70,6 +88,7 @@ export class Engine {
     this.waitTimeoutMs = options.waitTimeoutMs ?? WAIT_TIMEOUT_MS;
     this.faults = options.faults;
     this.limits = { ...defaultLimits, ...options.limits };
+    this.placement = options.placement ?? IN_PROCESS;
     this.#peers = Array.from({ length: options.nranks }, (_, rank) => new Peer(rank, this.limits.getInFlightBytes));
     this.world = new Group([...this.#peers.keys()], 0, this.rank, 0);
     this.#groups.set(0, this.world);

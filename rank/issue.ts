@@ -195,14 +195,16 @@ export interface RowsOperation {
   /** The rows' bytes, in order, all pieces of whole rows. */
   readonly pieces: readonly Uint8Array[];
   /** Ask for an acknowledgement of all that went before. */
-  readonly completion: boolean;
+  readonly completion?: boolean;
+  /** Changes a cell behind the rows. */
+  readonly change?: CellChange;
 }
 
 /** Writes rows by vectored frames; `local` resolves at local completion, `applied` when the owner has acknowledged. */
 export function putRows(
   engine: Engine,
   ctx: CallContext,
-  { peer, target, offset, pieces, completion }: RowsOperation,
+  { peer, target, offset, pieces, completion = false, change }: RowsOperation,
 ): { readonly local: Promise<void>; readonly applied: Promise<void> | undefined } {
   engine.throwIfEnded();
   const destination = ctx.group.world(peer);
@@ -215,12 +217,18 @@ export function putRows(
     const header = contextHeader(ctx, FrameKind.Put, target, span);
     header.offset += engine.faults?.offsetError() ?? 0;
     if (completion && index === frames.length - 1) header.flags |= FrameFlag.AckNow;
+    if (index === frames.length - 1) addChange(header, change);
     const done = engine.send(receiver, header, parts, index > 0 || ctx.seq !== 0);
     engine.counters.puts += 1;
     engine.counters.payloadBytesSent += bytes;
     if (done !== undefined) completions.push(done);
     position += bytes;
   }
+  if (frames.length === 0 && change !== undefined) {
+    const done = sendNotify(engine, ctx, receiver, change);
+    if (done !== undefined) completions.push(done);
+  }
+  if (change !== undefined) engine.counters.notifies += 1;
   const applied = completion ? acknowledged(engine, ctx, receiver) : undefined;
   return { local: localCompletion(engine, ctx, receiver, completions), applied };
 }
@@ -343,7 +351,7 @@ function applyOwn(engine: Engine, ctx: CallContext, change: CellChange | undefin
   }
 }
 
-function addChange(header: FrameHeader, change: CellChange | undefined): void {
+export function addChange(header: FrameHeader, change: CellChange | undefined): void {
   if (change === undefined) return;
   header.flags |= FrameFlag.Signal | (change.op === NotifyOp.AtomicAdd ? FrameFlag.SignalAdd : 0);
   header.signal = change.signal.ordinal;
@@ -351,7 +359,12 @@ function addChange(header: FrameHeader, change: CellChange | undefined): void {
   header.value = change.value;
 }
 
-function contextHeader(ctx: CallContext, kind: FrameKind, target: Allocation, span: Span): FrameHeader {
+export function contextHeader(
+  ctx: CallContext,
+  kind: FrameKind,
+  target: { readonly groupId: number; readonly ordinal: number },
+  span: Span,
+): FrameHeader {
   return frameHeader({
     kind,
     lane: ctx.lane,
@@ -365,7 +378,7 @@ function contextHeader(ctx: CallContext, kind: FrameKind, target: Allocation, sp
 }
 
 /** Local completion of some frames: at once where all of them were copied and taken. */
-function localCompletion(
+export function localCompletion(
   engine: Engine,
   ctx: CallContext,
   receiver: Peer,

@@ -36,6 +36,8 @@ export class Peer {
   readonly gets = new Map<number, GetPiece>();
   readonly getQueue: QueuedGet[] = [];
   getBytesInFlight = 0;
+  /** Scratch that a block is being read into, which the peer stages for a builtin call. */
+  staging: Uint8Array | undefined;
   /** The peer's main has resolved; its link may close now. */
   saidGoodbye = false;
 

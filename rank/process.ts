@@ -125,8 +125,9 @@ class HostedRank {
   async prepare(open: (engine: Engine, sink: FrameSink) => Promise<Links>): Promise<void> {
     try {
       const links = await open(this.#engine, new FrameServer(this.#engine));
-      const { addresses, settings } = await this.#control.join(links.address);
+      const { addresses, placement, settings } = await this.#control.join(links.address);
       this.#engine.waitTimeoutMs = settings.waitTimeoutMs;
+      this.#engine.placement = placement;
       this.#transport = await links.connect(addresses, settings);
       this.#engine.attach(this.#transport);
       await this.#control.ready();

@@ -53,13 +53,18 @@ export class FrameServer implements FrameSink {
     }
   }
 
-  /** Window memory, or the destination of a get, that the payload of a frame fills as one run. */
+  /** Window memory, the destination of a get or a block of scratch that the payload of a frame fills as one run. */
   place(from: number, header: FrameHeader): Uint8Array | undefined {
     const engine = this.#engine;
     if (engine.ended || engine.faults !== undefined) return undefined;
     if (header.kind === FrameKind.GetReply) {
       const piece = engine.peer(from).gets.get(header.value);
       return piece?.memory?.byteLength === header.rowBytes ? piece.memory : undefined;
+    }
+    if (header.kind === FrameKind.Stage) {
+      const peer = engine.peer(from);
+      peer.staging = engine.scratch.take(header.rowBytes * header.rows);
+      return peer.staging;
     }
     const plain = header.kind === FrameKind.Put && header.rows === 1 && (header.flags & FrameFlag.AtomicAdd) === 0;
     const target = plain ? engine.registry.find(header.group, header.window) : undefined;
@@ -117,6 +122,9 @@ function serveFrame(engine: Engine, peer: Peer, header: FrameHeader, payload: Ui
     case FrameKind.Notify:
       applyWrite(engine, peer.rank, header, payload);
       return;
+    case FrameKind.Stage:
+      applyStage(engine, peer, header, payload);
+      return;
     case FrameKind.Get:
       serveGet(engine, peer, header);
       return;
@@ -144,7 +152,7 @@ function serveFrame(engine: Engine, peer: Peer, header: FrameHeader, payload: Ui
 }
 
 function touchesMemory(kind: FrameKind): boolean {
-  return kind === FrameKind.Put || kind === FrameKind.Get || kind === FrameKind.Notify;
+  return kind === FrameKind.Put || kind === FrameKind.Get || kind === FrameKind.Notify || kind === FrameKind.Stage;
 }
 
 /** Only members reach a group's windows. The world has no strangers. */
@@ -190,6 +198,22 @@ function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: 
   }
   if ((header.flags & FrameFlag.Note) !== 0) engine.group(header.group)?.ledger.note(from, header.seq, header.rows);
   signal?.cells?.apply(header.cell, op, header.value, from);
+}
+
+/** A block for a builtin call, kept until the call takes it, and the credit that says so. */
+function applyStage(engine: Engine, peer: Peer, header: FrameHeader, payload: Uint8Array): void {
+  const { ledger } = engine.group(header.group) ?? {};
+  const signal = (header.flags & FrameFlag.Signal) === 0 ? undefined : checkedSignal(engine, header);
+  if (ledger === undefined || signal === undefined || (header.flags & FrameFlag.SignalAdd) === 0) {
+    throw new RankwiseError("ERR_BAD_FRAME", "a staged block without the credit of a call");
+  }
+  signal.cells?.checkKind(header.cell, NotifyOp.AtomicAdd);
+  const arrived = engine.faults?.received(payload) ?? payload;
+  const block = arrived === peer.staging ? arrived : engine.scratch.copy(arrived);
+  peer.staging = undefined;
+  ledger.stage(peer.rank, header.seq, header.round, block);
+  engine.counters.payloadBytesReceived += payload.byteLength;
+  signal.cells?.apply(header.cell, NotifyOp.AtomicAdd, header.value, peer.rank);
 }
 
 function serveGet(engine: Engine, peer: Peer, header: FrameHeader): void {

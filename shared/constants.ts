@@ -5,7 +5,7 @@
  */
 
 /** Version of the link and control protocols; both ends of a handshake must agree on it. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 /** Length of the binary header that starts every data frame. See `frame.ts` for its layout. */
 export const FRAME_HEADER_BYTES = 64;
@@ -102,6 +102,18 @@ export const LIVENESS_MISSES_MAX = 3;
 
 /** How often a supervisor looks at the state of its ranks: so many times in `--liveness`. */
 export const STATE_SAMPLES = 8;
+
+/** Largest chunk that `auto` sends eagerly: above it, the copy at the receiver costs more than a ready round. */
+export const EAGER_BYTES_MAX = 4096;
+
+/** Largest row that `auto` sends through a hub: above it, the hub's copies cost more than the messages saved. */
+export const HUB_BYTES_MAX = 4096;
+
+/** Largest data of an allreduce by exchange under `auto`. */
+export const ALLREDUCE_EXCHANGE_BYTES_MAX = 256 * 1024;
+
+/** Largest data of an allreduce through a hub under `auto`. */
+export const ALLREDUCE_HUB_BYTES_MAX = 512 * 1024;
 
 /** Looks in a row that find a process stopped before it counts as stopped: named well within `--liveness`. */
 export const STOPPED_SAMPLES = 6;

@@ -50,6 +50,8 @@ export const FrameKind = {
   Checked: 10,
   /** This rank's `main` has resolved and everything it sent has been applied. */
   Goodbye: 11,
+  /** Keep the payload for its builtin call until that takes it; then, with SIGNAL, change a cell. */
+  Stage: 12,
 } as const;
 export type FrameKind = (typeof FrameKind)[keyof typeof FrameKind];
 
@@ -167,7 +169,7 @@ export function decodeHeader(frame: Uint8Array, payloadBytes = frame.byteLength 
     cell: view.getUint32(56, true),
     value: view.getInt32(60, true),
   };
-  if (header.kind < FrameKind.Welcome || header.kind > FrameKind.Goodbye) throw bad(`kind ${header.kind} is unknown`);
+  if (header.kind < FrameKind.Welcome || header.kind > FrameKind.Stage) throw bad(`kind ${header.kind} is unknown`);
   if (header.flags > 31) throw bad(`flags ${header.flags} are unknown`);
   if (!Number.isSafeInteger(header.offset) || header.offset < 0) throw bad(`offset ${header.offset} is no byte offset`);
   const regionBytes = header.rows * header.rowBytes;
@@ -188,7 +190,7 @@ export function frameKindName(kind: FrameKind): string {
 }
 
 function carriesRegion(kind: FrameKind): boolean {
-  return kind === FrameKind.Put || kind === FrameKind.GetReply;
+  return kind === FrameKind.Put || kind === FrameKind.GetReply || kind === FrameKind.Stage;
 }
 
 function bad(what: string): RankwiseError {

@@ -120,6 +120,9 @@ const rankState = v.object({
  */
 const processState = v.picklist(["busy", "sleeping", "stopped", "unknown"]);
 
+/** Where the ranks of the job run: on how many hosts, and on how many processors where those are fewest. */
+const placement = v.object({ hosts: v.pipe(count, v.minValue(1)), processors: v.pipe(count, v.minValue(1)) });
+
 /** The first cause of a failure. */
 const cause = v.object({
   rank: v.nullable(rankIndex),
@@ -178,6 +181,8 @@ export const messageSchemas = {
     host: shortText,
     pid: count,
     address,
+    /** Of its host, as far as this rank may use them. */
+    processors: v.pipe(count, v.minValue(1)),
   }),
 
   assign: v.object({
@@ -221,6 +226,7 @@ export const messageSchemas = {
     type: v.literal("start"),
     /** Address of each rank, by rank. */
     addresses: v.array(address),
+    placement,
     settings,
   }),
   ready: v.object({ ...job, type: v.literal("ready") }),

@@ -1,5 +1,4 @@
 import { elementBytes } from "../../shared/dtype.ts";
-import { RankwiseError } from "../../shared/errors.ts";
 import type { Span } from "../../shared/shape.ts";
 import type { Group } from "../group.ts";
 import { get, notify } from "../issue.ts";
@@ -7,7 +6,7 @@ import { ignore } from "../../shared/async.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { NotifyOp } from "../primitives.ts";
-import type { AllReduceOptions } from "./reduce-options.ts";
+import { type AllReduceOptions, refuseLanes } from "./reduce-options.ts";
 import { checkReduceOp, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CollectiveCall, CollectiveSpec } from "./call.ts";
 import { takeCredits, waitCredit } from "./credits.ts";
@@ -34,11 +33,7 @@ export function allReduceRing(group: Group, data: unknown, signal: unknown, opti
   const target = checkWindow(place, "data", data);
   const own = checkSignal(place, signal, 2 * (ranks - 1) + 1, ranks);
   const op = checkReduceOp(place, options.op ?? ReduceOp.Sum);
-  if (options.coreNum !== undefined && options.coreNum !== 1) {
-    throw new RankwiseError("ERR_INVALID_ARGUMENT", "allreduce: the ring has one lane; coreNum is for algo mesh", {
-      argument: "coreNum",
-    });
-  }
+  refuseLanes("ring", options);
   return {
     op: "allreduce",
     agreement: `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo ring`,

@@ -52,6 +52,8 @@ export interface CollectiveSpec {
   /** Whether the call uses the submission queues, which one call at a time may. */
   readonly queues?: boolean;
   readonly options: CallOptions;
+  /** Members that this rank hears from in every such call; all of them without it. */
+  readonly hears?: readonly number[];
   run(call: CollectiveCall): Promise<void>;
 }
 
@@ -148,7 +150,7 @@ export class CallBook {
       throw error;
     }
     const { seq } = entered;
-    const forget = this.#refuseAbsent(group, entered);
+    const forget = this.#refuseAbsent(group, entered, spec.hears ?? group.peers());
     // from now on, also while the call waits for its turn, no Set may reach its signal
     spec.signal.cells?.enterBuiltin();
     const { faults } = engine;
@@ -184,9 +186,9 @@ export class CallBook {
   }
 
   /** A peer that has left without a word of this call will never enter it. Returns the function that ends the watch. */
-  #refuseAbsent(group: Group, { op, seq, heard, arguments: args }: LedgerCall): () => void {
+  #refuseAbsent(group: Group, { op, seq, heard, arguments: args }: LedgerCall, members: readonly number[]): () => void {
     const engine = this.#engine;
-    const peers = group.peers().map((peer) => engine.peer(group.world(peer)));
+    const peers = members.map((peer) => engine.peer(group.world(peer)));
     return engine.onProgress(() => {
       const absent = peers.find(({ rank, saidGoodbye }) => saidGoodbye && !heard.has(rank));
       if (absent === undefined) return;

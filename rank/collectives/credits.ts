@@ -22,6 +22,8 @@ export class CreditBarrier {
   readonly #context: (round: number) => CallContext;
   /** Rounds completed or under way. */
   #round = 0;
+  /** Credits awaited from each member so far. */
+  readonly #awaited: number[];
 
   constructor(engine: Engine, group: Group, signal: Allocation, lane: number, context: (round: number) => CallContext) {
     this.#engine = engine;
@@ -29,6 +31,7 @@ export class CreditBarrier {
     this.#signal = signal;
     this.#lane = lane;
     this.#context = context;
+    this.#awaited = group.members.map(() => 0);
   }
 
   /** One whole round: a credit to every peer, then everybody's credit here. `note` goes along with the credit. */
@@ -54,12 +57,14 @@ export class CreditBarrier {
     return { signal: this.#signal, cell: this.#cell(this.#group.rank), op: NotifyOp.AtomicAdd, value: 1 };
   }
 
-  /** Waits for every peer's credit of the current round. */
-  async arrived(ctx: CallContext): Promise<void> {
+  /** Waits for the credit of the current round of every peer, or of some. */
+  async arrived(ctx: CallContext, sources: readonly number[] = this.#group.peers()): Promise<void> {
     await Promise.all(
-      this.#group
-        .peers()
-        .map((source) => waitCredit(this.#engine, ctx, this.#signal, this.#cell(source), this.#round, source)),
+      sources.map((source) => {
+        const credits = (this.#awaited[source] ?? 0) + 1;
+        this.#awaited[source] = credits;
+        return waitCredit(this.#engine, ctx, this.#signal, this.#cell(source), credits, source);
+      }),
     );
   }
 
@@ -67,8 +72,8 @@ export class CreditBarrier {
   settle(): void {
     if (this.#round === 0) return;
     const ctx = this.#context(this.#round);
-    for (const source of this.#group.peers()) {
-      takeCredits(this.#engine, ctx, this.#signal, this.#cell(source), this.#round);
+    for (const [source, credits] of this.#awaited.entries()) {
+      if (credits > 0) takeCredits(this.#engine, ctx, this.#signal, this.#cell(source), credits);
     }
   }
 

@@ -13,6 +13,15 @@ const FINISHED_CALLS_KEPT = 64;
 /** Calls a peer may be ahead before this rank has entered them. */
 const EARLY_CALLS_MAX = 64;
 
+/** Bytes that one peer may have staged here for calls that have not taken them yet. */
+const STAGED_BYTES_MAX = 256 * 1024 * 1024;
+
+/** What one peer has staged, by call and round. */
+interface Staged {
+  bytes: number;
+  readonly blocks: Map<number, Uint8Array>;
+}
+
 /** One builtin call. */
 export interface LedgerCall {
   readonly op: string;
@@ -30,6 +39,8 @@ export class CallLedger {
   readonly #active = new Set<LedgerCall>();
   /** Notes that came with credits: seq → peer → value. */
   readonly #notes = new Map<number, Map<number, number>>();
+  /** What peers (world ranks) have sent ahead for a call of theirs and ours, until that call takes it. */
+  readonly #staged = new Map<number, Staged>();
   /** What peers have announced of calls that this rank has not entered: seq → peer → fingerprint. */
   readonly #early = new Map<number, Map<number, number>>();
 
@@ -65,6 +76,35 @@ export class CallLedger {
     return this.#notes.get(seq)?.get(peer);
   }
 
+  /** Keeps a block that a peer has sent for a round of a call. @throws {ERR_BAD_FRAME | ERR_LIMIT} */
+  stage(peer: number, seq: number, round: number, block: Uint8Array): void {
+    let staged = this.#staged.get(peer);
+    if (staged === undefined) this.#staged.set(peer, (staged = { bytes: 0, blocks: new Map() }));
+    const key = stageKey(seq, round);
+    if (seq === 0 || staged.blocks.has(key) || (seq <= this.#lastSeq && !this.#isActive(seq))) {
+      throw new RankwiseError("ERR_BAD_FRAME", `a block for round ${round} of call ${seq}, which awaits none`);
+    }
+    if (staged.bytes + block.byteLength > STAGED_BYTES_MAX) {
+      throw new RankwiseError(
+        "ERR_LIMIT",
+        `rank ${peer} has staged ${staged.bytes} bytes here that no call has taken, and ${block.byteLength} more would exceed STAGED_BYTES_MAX ${STAGED_BYTES_MAX}; await calls before making more of them`,
+      );
+    }
+    staged.bytes += block.byteLength;
+    staged.blocks.set(key, block);
+  }
+
+  /** Takes what a peer has staged for a round of a call; undefined if it has sent nothing. */
+  takeStaged(peer: number, seq: number, round: number): Uint8Array | undefined {
+    const staged = this.#staged.get(peer);
+    const key = stageKey(seq, round);
+    const block = staged?.blocks.get(key);
+    if (staged === undefined || block === undefined) return undefined;
+    staged.blocks.delete(key);
+    staged.bytes -= block.byteLength;
+    return block;
+  }
+
   /** Takes note of a frame of a peer's call. @throws {ERR_MISMATCH | ERR_LIMIT} */
   observe(peer: number, seq: number, fingerprint: number): void {
     const call = this.#calls.get(seq);
@@ -91,10 +131,20 @@ export class CallLedger {
     if (call !== undefined && !this.#active.has(call)) this.#calls.delete(seq);
   }
 
+  #isActive(seq: number): boolean {
+    const call = this.#calls.get(seq);
+    return call !== undefined && this.#active.has(call);
+  }
+
   /** The calls this rank is in, oldest first. */
   current(): Omit<CurrentCall, "group" | "groupOrdinal">[] {
     return [...this.#active].map(({ op, seq, arguments: args }) => ({ op, seq, arguments: args }));
   }
+}
+
+/** Rounds are 16 bits on the wire, so that this stays a safe integer. */
+function stageKey(seq: number, round: number): number {
+  return seq * 0x1_0000 + round;
 }
 
 function mismatch(call: LedgerCall, peer: number): RankwiseError {

@@ -6,6 +6,7 @@ import { LANE_TILE_ELEMENTS, MESH_CHUNK_BYTES } from "../../shared/constants.ts"
 import { type DType, elementBytes } from "../../shared/dtype.ts";
 import type { Comm } from "../comm.ts";
 import { type ReduceOp } from "../memory/reduce.ts";
+import type { AllReduceAlgo } from "./reduce-options.ts";
 import type { Tensor } from "../memory/tensor.ts";
 import type { Window } from "../window.ts";
 import type { Buffers, Cell } from "./cell.ts";
@@ -99,26 +100,136 @@ const perRank = ({ nranks, length }: Cell): number[] => [nranks, length];
 const whole = ({ length }: Cell): number[] => [length];
 const credits = ({ nranks }: Cell): number[] => [nranks, 1];
 
+const barrierRow: CollectiveRow = {
+  name: "barrier",
+  arguments: "signal",
+  result: "no rank leaves before every rank has entered",
+  reduces: false,
+  reuseAddsReady: false,
+  dataShape: whole,
+  inputShape: whole,
+  signalShape: credits,
+  input: ({ dtype }, rank, element, round) => nameValue(dtype, rank, 0, element, round),
+  inPlace: false,
+  golden: ({ dtype, nranks }, rank, element, round) => nameValue(dtype, (rank + 1) % nranks, 0, element, round),
+  cost: () => ({ receivedBytes: 0, rounds: 1 }),
+  costText: { rounds: "1", received: "0" },
+  busFactor: (nranks) => (nranks - 1) / nranks,
+  builtin: (comm, { signal }) => comm.barrier(signal),
+  hand: (comm, { signal }) => handBarrier(comm, signal),
+  proof: swapWithPeer,
+};
+
+const allGatherRow: CollectiveRow = {
+  name: "allgather",
+  arguments: "x, data [P, …], signal",
+  result: "row s holds rank s's chunk",
+  reduces: false,
+  reuseAddsReady: true,
+  dataShape: perRank,
+  inputShape: ({ length }) => [1, length],
+  signalShape: credits,
+  input: ({ dtype }, rank, element, round) => nameValue(dtype, rank, 0, element, round),
+  inPlace: false,
+  golden: ({ dtype, length }, _rank, element, round) =>
+    nameValue(dtype, Math.floor(element / length), 0, element % length, round),
+  cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
+  costText: { rounds: "1: complete", received: "(P − 1) / P · N of the window" },
+  busFactor: (nranks) => (nranks - 1) / nranks,
+  builtin: (comm, { input, data, signal }) => comm.allGather(input, data, signal),
+  hand: handAllGather,
+};
+
+const allToAllRow: CollectiveRow = {
+  name: "all_to_all",
+  arguments: "x [P, …], data [P, …], signal",
+  result: "row s holds the chunk that rank s meant for this rank",
+  reduces: false,
+  reuseAddsReady: true,
+  dataShape: perRank,
+  inputShape: perRank,
+  signalShape: credits,
+  input: ({ dtype, length }, rank, element, round) =>
+    nameValue(dtype, rank, Math.floor(element / length), element % length, round),
+  inPlace: false,
+  golden: ({ dtype, length }, rank, element, round) =>
+    nameValue(dtype, Math.floor(element / length), rank, element % length, round),
+  cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
+  costText: { rounds: "1: complete", received: "(P − 1) / P · N of the window" },
+  busFactor: (nranks) => (nranks - 1) / nranks,
+  builtin: (comm, { input, data, signal }) => comm.allToAll(input, data, signal),
+  hand: handAllToAll,
+};
+
+/** What each algorithm of allreduce costs, below the frame limit. */
+const allReduceCosts: Readonly<Record<Exclude<AllReduceAlgo, "auto">, Pick<CollectiveRow, "cost" | "costText">>> = {
+  mesh: {
+    cost: meshCost,
+    costText: { rounds: "1 + one for each chunk of MESH_CHUNK_BYTES", received: "(P − 1) · N" },
+  },
+  ring: {
+    cost: ringCost,
+    costText: { rounds: "neighbour handshakes and 1", received: "the segments read, 2 (P − 1) / P · N when balanced" },
+  },
+  exchange: {
+    cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
+    costText: { rounds: "1: complete", received: "(P − 1) · N" },
+  },
+  hub: {
+    cost: (cell, rank) => {
+      const times = rank === 0 ? cell.nranks - 1 : 1;
+      return { receivedBytes: bytesOf(cell, times * cell.length), rounds: 2 };
+    },
+    costText: { rounds: "2 with rank 0 alone: in, out", received: "N; at rank 0, (P − 1) · N" },
+  },
+  two_phase: {
+    cost: (cell, rank) => {
+      const { nranks, length } = cell;
+      const own = segment(length, nranks, rank);
+      return { receivedBytes: bytesOf(cell, (nranks - 1) * own + (length - own)), rounds: 2 };
+    },
+    costText: { rounds: "2: reduced, complete", received: "2 (P − 1) / P · N when balanced" },
+  },
+};
+
+/** The eager form of a row: one round, also on a reused window. */
+function eager(row: CollectiveRow, builtin: CollectiveRow["builtin"]): CollectiveRow {
+  const costText = { ...row.costText, rounds: "1: complete" };
+  return { ...row, name: `${row.name}:eager`, reuseAddsReady: false, costText, builtin };
+}
+
+/** The form of a row that goes through rank 0, which gets `sentRows` rows of everybody: P of them without it. */
+function throughHub(
+  row: CollectiveRow,
+  sentRows: number | undefined,
+  builtin: CollectiveRow["builtin"],
+): CollectiveRow {
+  return {
+    ...row,
+    name: `${row.name}:hub`,
+    reuseAddsReady: false,
+    cost: (cell, rank) => {
+      const { nranks, length } = cell;
+      const rows = rank === 0 ? (nranks - 1) * (sentRows ?? nranks) : nranks;
+      return { receivedBytes: nranks === 1 ? 0 : bytesOf(cell, rows * length), rounds: 2 };
+    },
+    costText: {
+      rounds: "2 with rank 0 alone: in, out",
+      received: `the window; at rank 0, (P − 1) · ${sentRows === 1 ? "a row" : "the window"}`,
+    },
+    builtin,
+  };
+}
+
 /** Every collective, in the order of the documentation. */
 export const collectives: readonly CollectiveRow[] = [
+  barrierRow,
   {
-    name: "barrier",
-    arguments: "signal",
-    result: "no rank leaves before every rank has entered",
-    reduces: false,
-    reuseAddsReady: false,
-    dataShape: whole,
-    inputShape: whole,
-    signalShape: credits,
-    input: ({ dtype }, rank, element, round) => nameValue(dtype, rank, 0, element, round),
-    inPlace: false,
-    golden: ({ dtype, nranks }, rank, element, round) => nameValue(dtype, (rank + 1) % nranks, 0, element, round),
-    cost: () => ({ receivedBytes: 0, rounds: 1 }),
-    costText: { rounds: "1", received: "0" },
-    busFactor: (nranks) => (nranks - 1) / nranks,
-    builtin: (comm, { signal }) => comm.barrier(signal),
-    hand: (comm, { signal }) => handBarrier(comm, signal),
-    proof: swapWithPeer,
+    ...barrierRow,
+    name: "barrier:hub",
+    cost: () => ({ receivedBytes: 0, rounds: 2 }),
+    costText: { rounds: "2 with rank 0 alone: in, out", received: "0" },
+    builtin: (comm, { signal }) => comm.barrier(signal, { algo: "hub" }),
   },
   {
     name: "broadcast",
@@ -138,25 +249,9 @@ export const collectives: readonly CollectiveRow[] = [
     builtin: (comm, { data, signal, round }, cell) => comm.broadcast(data, signal, { root: rootOf(cell, round) }),
     hand: (comm, buffers, cell) => handBroadcast(comm, buffers, rootOf(cell, buffers.round)),
   },
-  {
-    name: "allgather",
-    arguments: "x, data [P, …], signal",
-    result: "row s holds rank s's chunk",
-    reduces: false,
-    reuseAddsReady: true,
-    dataShape: perRank,
-    inputShape: ({ length }) => [1, length],
-    signalShape: credits,
-    input: ({ dtype }, rank, element, round) => nameValue(dtype, rank, 0, element, round),
-    inPlace: false,
-    golden: ({ dtype, length }, _rank, element, round) =>
-      nameValue(dtype, Math.floor(element / length), 0, element % length, round),
-    cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
-    costText: { rounds: "1: complete", received: "(P − 1) / P · N of the window" },
-    busFactor: (nranks) => (nranks - 1) / nranks,
-    builtin: (comm, { input, data, signal }) => comm.allGather(input, data, signal),
-    hand: handAllGather,
-  },
+  allGatherRow,
+  eager(allGatherRow, (comm, { input, data, signal }) => comm.allGather(input, data, signal, { algo: "eager" })),
+  throughHub(allGatherRow, 1, (comm, { input, data, signal }) => comm.allGather(input, data, signal, { algo: "hub" })),
   {
     name: "reduce_scatter",
     arguments: "data [P, …] in place, signal, op",
@@ -176,49 +271,29 @@ export const collectives: readonly CollectiveRow[] = [
     builtin: (comm, { data, signal }, { op }) => comm.reduceScatter(data, signal, { op }),
     hand: handReduceScatter,
   },
-  ...(["mesh", "ring"] as const).map((algo): CollectiveRow => ({
+  ...(["mesh", "ring", "exchange", "hub", "two_phase"] as const).map((algo): CollectiveRow => ({
     name: `allreduce:${algo}`,
-    arguments:
-      algo === "mesh" ? "data in place, signal [P, S], op, coreNum" : "data in place, signal [2(P−1)+1, P], op",
+    arguments: `data in place, signal ${algo === "ring" ? "[2(P−1)+1, P]" : algo === "mesh" ? "[P, S]" : "[P, 1]"}, op${algo === "mesh" ? ", coreNum" : ""}`,
     result: "the same reduction, bit for bit, on every rank",
     reduces: true,
     reuseAddsReady: false,
     dataShape: whole,
     inputShape: whole,
-    signalShape: ({ nranks }) => (algo === "mesh" ? [nranks, 2] : [2 * (nranks - 1) + 1, nranks]),
+    signalShape: ({ nranks }) => (algo === "ring" ? [2 * (nranks - 1) + 1, nranks] : [nranks, algo === "mesh" ? 2 : 1]),
     input: ({ op }, rank, element, round) => operandValue(op, rank, element, round),
     inPlace: true,
     golden: (cell, _rank, element, round) => reduced(cell, element, round),
-    cost: (cell, rank) => (algo === "mesh" ? meshCost(cell) : ringCost(cell, rank)),
-    costText:
-      algo === "mesh"
-        ? { rounds: "1 + one for each chunk of MESH_CHUNK_BYTES", received: "(P − 1) · N" }
-        : { rounds: "neighbour handshakes and 1", received: "the segments read, 2 (P − 1) / P · N when balanced" },
+    ...allReduceCosts[algo],
     busFactor: (nranks) => (2 * (nranks - 1)) / nranks,
     builtin: (comm, { data, signal, round }, { op }) =>
       comm.allReduce(data, signal, { op, algo, ...(algo === "mesh" ? { coreNum: 1 + (round % 2) } : {}) }),
     hand: handAllReduce,
   })),
-  {
-    name: "all_to_all",
-    arguments: "x [P, …], data [P, …], signal",
-    result: "row s holds the chunk that rank s meant for this rank",
-    reduces: false,
-    reuseAddsReady: true,
-    dataShape: perRank,
-    inputShape: perRank,
-    signalShape: credits,
-    input: ({ dtype, length }, rank, element, round) =>
-      nameValue(dtype, rank, Math.floor(element / length), element % length, round),
-    inPlace: false,
-    golden: ({ dtype, length }, rank, element, round) =>
-      nameValue(dtype, Math.floor(element / length), rank, element % length, round),
-    cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
-    costText: { rounds: "1: complete", received: "(P − 1) / P · N of the window" },
-    busFactor: (nranks) => (nranks - 1) / nranks,
-    builtin: (comm, { input, data, signal }) => comm.allToAll(input, data, signal),
-    hand: handAllToAll,
-  },
+  allToAllRow,
+  eager(allToAllRow, (comm, { input, data, signal }) => comm.allToAll(input, data, signal, { algo: "eager" })),
+  throughHub(allToAllRow, undefined, (comm, { input, data, signal }) =>
+    comm.allToAll(input, data, signal, { algo: "hub" }),
+  ),
   {
     name: "all_to_all_v",
     arguments: "input [P·M, H], target [P·M, H], signal, sendCounts, recvCounts, coreNum",

@@ -47,7 +47,16 @@ describe("strangers are refused, each with its code, while the group goes on und
     const rankUrl = `${ranks[0]?.address ?? ""}/link`;
 
     const join = (fields: Partial<MessageOf<"join_rank">>): Uint8Array => {
-      const own = { rank: 1, host: "h", pid: 1, address: "ws://h:1", version: PROTOCOL_VERSION, job, epoch };
+      const own = {
+        rank: 1,
+        host: "h",
+        pid: 1,
+        address: "ws://h:1",
+        processors: 1,
+        version: PROTOCOL_VERSION,
+        job,
+        epoch,
+      };
       return encodeMessage({ type: "join_rank", ...own, ...fields });
     };
     const hello = (fields: object): Uint8Array =>

@@ -143,6 +143,20 @@ function recordedFrames(): Uint8Array[] {
     [{ kind: FrameKind.Publish, window: 9 }, 20],
     [{ kind: FrameKind.Free, window: 1 }, 0],
     [{ kind: FrameKind.Goodbye }, 0],
+    [
+      {
+        kind: FrameKind.Stage,
+        rows: 1,
+        rowBytes: 16,
+        seq: 1,
+        round: 1,
+        flags: FrameFlag.Signal | FrameFlag.SignalAdd,
+        signal: 2,
+        cell: 1,
+        value: 1,
+      },
+      16,
+    ],
   ];
   return frames.map(([fields, payloadBytes]) => frameBytes(fields, payloadBytes));
 }

@@ -79,7 +79,16 @@ const state: RankState = {
 
 export const sampleMessages: { readonly [T in MessageType]: MessageOf<T> } = {
   join_supervisor: { type: "join_supervisor", version: 1, slots: 4, host: "node-a", pid: 1 },
-  join_rank: { type: "join_rank", version: 1, ...job, rank: 3, host: "node-a", pid: 2, address: "ws://[::1]:4000" },
+  join_rank: {
+    type: "join_rank",
+    version: 2,
+    ...job,
+    rank: 3,
+    host: "node-a",
+    pid: 2,
+    address: "ws://[::1]:4000",
+    processors: 4,
+  },
   assign: {
     type: "assign",
     ...job,
@@ -103,7 +112,13 @@ export const sampleMessages: { readonly [T in MessageType]: MessageOf<T> } = {
   terminate: { type: "terminate", ...job, graceMs: 1000 },
   cleared: { type: "cleared", ...job },
   finished: { type: "finished", exitCode: 137 },
-  start: { type: "start", ...job, addresses: ["ws://127.0.0.1:4000", "unix:/run/r/0", "wss://h:1"], settings },
+  start: {
+    type: "start",
+    ...job,
+    addresses: ["ws://127.0.0.1:4000", "unix:/run/r/0", "wss://h:1"],
+    placement: { hosts: 2, processors: 4 },
+    settings,
+  },
   ready: { type: "ready", ...job },
   go: { type: "go", ...job },
   ask_state: { type: "ask_state", ...job },

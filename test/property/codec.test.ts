@@ -85,6 +85,7 @@ const state: fc.Arbitrary<RankState> = fc.record({
     { maxLength: 3 },
   ),
 });
+const placement = fc.record({ hosts: fc.integer({ min: 1 }), processors: fc.integer({ min: 1 }) });
 const settings: fc.Arbitrary<Settings> = fc.record({
   nranks,
   mode: fc.constantFrom(...modes),
@@ -125,7 +126,7 @@ const hello = { version: count };
 
 const messages: Record<MessageType, fc.Arbitrary<unknown>> = {
   join_supervisor: fc.record({ ...hello, slots: nranks, host: text, pid: count }),
-  join_rank: fc.record({ ...hello, ...job, rank, host: text, pid: count, address }),
+  join_rank: fc.record({ ...hello, ...job, rank, host: text, pid: count, address, processors: fc.integer({ min: 1 }) }),
   assign: fc.record({
     ...job,
     ranks,
@@ -146,7 +147,7 @@ const messages: Record<MessageType, fc.Arbitrary<unknown>> = {
   terminate: fc.record({ ...job, graceMs: count }),
   cleared: fc.record(job),
   finished: fc.record({ exitCode: count }),
-  start: fc.record({ ...job, addresses: fc.array(address, { maxLength: 5 }), settings }),
+  start: fc.record({ ...job, addresses: fc.array(address, { maxLength: 5 }), placement, settings }),
   ready: fc.record(job),
   ask_state: fc.record(job),
   state: fc.record({ ...job, state }),

@@ -84,6 +84,7 @@ async function rank(index: number, overrides: Partial<MessageOf<"join_rank">> = 
     host: "box",
     pid: 100 + index,
     address: `ws://box:${index + 1}`,
+    processors: 2,
   };
   peer.send({ type: "join_rank", rank: index, ...identity, ...overrides });
   return peer;

@@ -290,6 +290,71 @@ describe("a reply", () => {
   });
 });
 
+describe("a block that is staged for a builtin call", () => {
+  const credit = { flags: FrameFlag.Signal | FrameFlag.SignalAdd, cell: 0, value: 1 };
+  const staged = (fields: Partial<FrameHeader> = {}): FrameHeader =>
+    frameHeader({
+      kind: FrameKind.Stage,
+      signal: ordinalOf(signal),
+      ...credit,
+      seq: 1,
+      round: 1,
+      rows: 1,
+      rowBytes: 8,
+      ...fields,
+    });
+
+  it("waits for the call, whatever becomes of the bytes it came in, and its credit counts at once", () => {
+    const bytes = payload(7, 8);
+    feed(0, staged(), bytes);
+    bytes.fill(0);
+    const { ledger } = rig.engine.world;
+    expect(ledger.takeStaged(0, 1, 1)).toEqual(payload(7, 8));
+    expect(ledger.takeStaged(0, 1, 1)).toBeUndefined();
+    expect([...signal.local.array]).toEqual([1, 0, 0]);
+    expect(rig.engine.counters.payloadBytesReceived).toBe(8);
+  });
+
+  it("is told from one of another round, call or rank", () => {
+    feed(0, staged(), payload(1, 1));
+    feed(0, staged({ round: 2 }), payload(2, 2));
+    feed(0, staged({ seq: 2 }), payload(3, 3));
+    feed(2, staged({ cell: 2 }), payload(4, 4));
+    const taken = [
+      [0, 1, 1],
+      [0, 1, 2],
+      [0, 2, 1],
+      [2, 1, 1],
+    ].map(([peer = 0, seq = 0, round = 0]) => rig.engine.world.ledger.takeStaged(peer, seq, round));
+    expect(taken).toEqual([payload(1, 1), payload(2, 2), payload(3, 3), payload(4, 4)]);
+  });
+
+  it.each<[string, Partial<FrameHeader>, ErrorCode]>([
+    ["outside of a call", { seq: 0 }, "ERR_BAD_FRAME"],
+    ["without a credit", { flags: 0 }, "ERR_BAD_FRAME"],
+    ["with a Set", { flags: FrameFlag.Signal }, "ERR_BAD_FRAME"],
+    ["with a cell that does not exist", { cell: 9 }, "ERR_FRAME_BOUNDS"],
+    ["for a group that this rank knows nothing of", { group: 5 }, "ERR_FRAME_BOUNDS"],
+    ["for a call far ahead", { seq: 100 }, "ERR_LIMIT"],
+  ])("is refused %s", (_, fields, code) => {
+    feed(0, staged(fields), payload(1, 2));
+    expect(rig.failure).toMatchObject({ error: { code }, suspect: 0 });
+    expectUntouched();
+  });
+
+  it("is refused twice for one round", () => {
+    feed(0, staged(), payload(1, 2));
+    feed(0, staged(), payload(1, 2));
+    expect(rig.failure).toMatchObject({ error: { code: "ERR_BAD_FRAME" }, suspect: 0 });
+  });
+
+  it("is refused beyond STAGED_BYTES_MAX", () => {
+    const bytes = new Uint8Array(64 * 1024 * 1024);
+    for (let round = 1; round <= 5; round++) feed(2, staged({ round, rowBytes: bytes.byteLength, cell: 2 }), bytes);
+    expect(rig.failure).toMatchObject({ error: { code: "ERR_LIMIT" }, suspect: 2 });
+  });
+});
+
 describe("a lost link", () => {
   const lost = new RankwiseError("ERR_PEER_LOST", "the link from rank 2 closed", { peer: 2 });
 

@@ -14,7 +14,7 @@ import {
 /** A frame as bytes, with as much payload as the header announces, or with `payloadBytes`. */
 function frame(fields: Partial<FrameHeader> & { kind: FrameKind }, payloadBytes?: number): Uint8Array {
   const header = frameHeader(fields);
-  const carries = header.kind === FrameKind.Put || header.kind === FrameKind.GetReply;
+  const carries = ([FrameKind.Put, FrameKind.GetReply, FrameKind.Stage] as FrameKind[]).includes(header.kind);
   const bytes = new Uint8Array(FRAME_HEADER_BYTES + (payloadBytes ?? (carries ? header.rows * header.rowBytes : 0)));
   encodeHeader(header, new DataView(bytes.buffer), 0);
   return bytes;
@@ -170,7 +170,7 @@ describe("decodeHeader", () => {
 describe("frameKindName", () => {
   it("is the canonical name", () => {
     expect(Object.values(FrameKind).map(frameKindName)).toEqual(
-      "welcome put get get_reply notify fence ack publish free checked goodbye".split(" "),
+      "welcome put get get_reply notify fence ack publish free checked goodbye stage".split(" "),
     );
     expect(frameKindName(99 as FrameKind)).toBe("kind 99");
   });
