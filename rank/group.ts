@@ -15,17 +15,19 @@ export class Group {
   /** This rank's index in the group. */
   readonly rank: number;
   readonly ledger = new CallLedger();
+  readonly #peers: readonly number[];
 
   constructor(members: readonly number[], ordinal: number, worldRank: number, id: number) {
     this.members = members;
     this.ordinal = ordinal;
     this.rank = members.indexOf(worldRank);
     this.id = id;
+    this.#peers = [...members.keys()].filter((index) => index !== this.rank);
   }
 
   /** Members other than oneself, as indices in the group, ascending. */
-  peers(): number[] {
-    return [...this.members.keys()].filter((index) => index !== this.rank);
+  peers(): readonly number[] {
+    return this.#peers;
   }
 
   /** World rank of a member. */
@@ -41,7 +43,7 @@ export function groupId(members: readonly number[], ordinal: number): number {
 
 /** What a primitive is issued for: a hand-written call, or a round of a builtin. */
 export interface CallContext {
-  /** As messages show it: `put`, `all_to_all #3`. */
+  /** As messages show it: `put`, `all_to_all #3`. Not needed unless something is told of the call. */
   readonly label: string;
   readonly group: Group;
   /** Number of the builtin call in its group; 0 for a hand-written primitive. */

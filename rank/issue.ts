@@ -7,7 +7,7 @@
 import { deferred } from "../shared/async.ts";
 import { dtypes } from "../shared/dtype.ts";
 import { RankwiseError } from "../shared/errors.ts";
-import { FrameFlag, type FrameHeader, frameHeader, FrameKind } from "../shared/frame.ts";
+import { blankHeader, FrameFlag, type FrameHeader, frameHeader, FrameKind } from "../shared/frame.ts";
 import type { PendingWait } from "../shared/messages.ts";
 import { cutSpan, type Span, spanBytes } from "../shared/shape.ts";
 import { type CellCondition, CellWait } from "./cell-wait.ts";
@@ -325,14 +325,7 @@ function requestPiece(engine: Engine, server: Peer, piece: GetPiece, header: Fra
 }
 
 function sendNotify(engine: Engine, ctx: CallContext, receiver: Peer, change: CellChange): Promise<void> | undefined {
-  const header = frameHeader({
-    kind: FrameKind.Notify,
-    group: change.signal.groupId,
-    seq: ctx.seq,
-    fingerprint: ctx.fingerprint,
-    lane: ctx.lane,
-    round: ctx.round,
-  });
+  const header = callHeader(ctx, FrameKind.Notify, change.signal.groupId);
   addChange(header, change);
   if (change.note !== undefined) {
     header.flags |= FrameFlag.Note;
@@ -365,16 +358,23 @@ export function contextHeader(
   target: { readonly groupId: number; readonly ordinal: number },
   span: Span,
 ): FrameHeader {
-  return frameHeader({
-    kind,
-    lane: ctx.lane,
-    group: target.groupId,
-    seq: ctx.seq,
-    round: ctx.round,
-    fingerprint: ctx.fingerprint,
-    window: target.ordinal,
-    ...span,
-  });
+  const header = callHeader(ctx, kind, target.groupId);
+  header.window = target.ordinal;
+  header.offset = span.offset;
+  header.rowBytes = span.rowBytes;
+  header.rows = span.rows;
+  header.strideBytes = span.strideBytes;
+  return header;
+}
+
+function callHeader(ctx: CallContext, kind: FrameKind, groupId: number): FrameHeader {
+  const header = blankHeader(kind);
+  header.lane = ctx.lane;
+  header.group = groupId;
+  header.seq = ctx.seq;
+  header.round = ctx.round;
+  header.fingerprint = ctx.fingerprint;
+  return header;
 }
 
 /** Local completion of some frames: at once where all of them were copied and taken. */

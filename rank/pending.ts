@@ -26,6 +26,13 @@ export class PendingWaits {
   #armedFor = Number.POSITIVE_INFINITY;
   #ended: RankwiseError | undefined;
 
+  /** Told of every wait that is added. */
+  onAdded: (() => void) | undefined;
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
   /** Registers a wait; if the group has ended, it is rejected at once. */
   add(entry: PendingEntry): void {
     if (this.#ended !== undefined) {
@@ -33,6 +40,7 @@ export class PendingWaits {
       return;
     }
     this.#entries.add(entry);
+    this.onAdded?.();
     if (entry.deadline < this.#armedFor) this.#arm(entry.deadline);
   }
 

@@ -6,6 +6,7 @@ import { ORPHAN_MS } from "../shared/constants.ts";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
 import { frameHeader, FrameKind } from "../shared/frame.ts";
 import type { Cause, Settings } from "../shared/messages.ts";
+import { pollWhileWaiting } from "./poller.ts";
 import { CallBook } from "./collectives/call.ts";
 import { Comm } from "./comm.ts";
 import { Control } from "./control.ts";
@@ -128,6 +129,7 @@ class HostedRank {
       const { addresses, placement, settings } = await this.#control.join(links.address);
       this.#engine.waitTimeoutMs = settings.waitTimeoutMs;
       this.#engine.placement = placement;
+      if (placement.hosts === 1 && settings.nranks <= placement.processors) pollWhileWaiting(this.#engine.pending);
       this.#transport = await links.connect(addresses, settings);
       this.#engine.attach(this.#transport);
       await this.#control.ready();

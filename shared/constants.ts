@@ -133,6 +133,9 @@ export const LINK_PROBES_MAX = 2;
 /** How long ranks and supervisors have to answer what they are doing. */
 export const STATE_ANSWER_MS = 300;
 
+/** How long a rank that has a processor to itself looks for frames before it goes to sleep. */
+export const POLL_MS = 0.05;
+
 /** How often pending waits are looked at for their deadline. */
 export const WAIT_SWEEP_MS = 50;
 

@@ -93,7 +93,13 @@ export interface FrameHeader {
 
 /** A header with every field 0 but the given ones. */
 export function frameHeader(fields: Partial<FrameHeader> & { kind: FrameKind }): FrameHeader {
+  return Object.assign(blankHeader(fields.kind), fields);
+}
+
+/** A header of a kind with every other field 0. */
+export function blankHeader(kind: FrameKind): FrameHeader {
   return {
+    kind,
     flags: 0,
     lane: 0,
     serial: 0,
@@ -111,7 +117,6 @@ export function frameHeader(fields: Partial<FrameHeader> & { kind: FrameKind }):
     strideBytes: 0,
     cell: 0,
     value: 0,
-    ...fields,
   };
 }
 
@@ -148,26 +153,30 @@ export function decodeHeader(frame: Uint8Array, payloadBytes = frame.byteLength 
   if (frame.byteLength < FRAME_HEADER_BYTES) {
     throw bad(`${frame.byteLength} bytes are shorter than the header of ${FRAME_HEADER_BYTES}`);
   }
-  const view = new DataView(frame.buffer, frame.byteOffset, FRAME_HEADER_BYTES);
+  return readHeader(new DataView(frame.buffer, frame.byteOffset, FRAME_HEADER_BYTES), 0, payloadBytes);
+}
+
+/** The same for a header that begins at byte `at` of a view. @throws {ERR_BAD_FRAME} */
+export function readHeader(view: DataView, at: number, payloadBytes: number): FrameHeader {
   const header: FrameHeader = {
-    kind: view.getUint8(0) as FrameKind,
-    flags: view.getUint8(1),
-    lane: view.getUint16(2, true),
-    serial: view.getUint32(4, true),
-    ack: view.getUint32(8, true),
-    group: view.getUint32(12, true),
-    seq: view.getUint32(16, true),
-    round: view.getUint16(20, true),
-    dtype: view.getUint8(22),
-    fingerprint: view.getUint32(24, true),
-    window: view.getUint32(28, true),
-    signal: view.getUint32(32, true),
-    offset: view.getFloat64(36, true),
-    rowBytes: view.getUint32(44, true),
-    rows: view.getUint32(48, true),
-    strideBytes: view.getUint32(52, true),
-    cell: view.getUint32(56, true),
-    value: view.getInt32(60, true),
+    kind: view.getUint8(at) as FrameKind,
+    flags: view.getUint8(at + 1),
+    lane: view.getUint16(at + 2, true),
+    serial: view.getUint32(at + 4, true),
+    ack: view.getUint32(at + 8, true),
+    group: view.getUint32(at + 12, true),
+    seq: view.getUint32(at + 16, true),
+    round: view.getUint16(at + 20, true),
+    dtype: view.getUint8(at + 22),
+    fingerprint: view.getUint32(at + 24, true),
+    window: view.getUint32(at + 28, true),
+    signal: view.getUint32(at + 32, true),
+    offset: view.getFloat64(at + 36, true),
+    rowBytes: view.getUint32(at + 44, true),
+    rows: view.getUint32(at + 48, true),
+    strideBytes: view.getUint32(at + 52, true),
+    cell: view.getUint32(at + 56, true),
+    value: view.getInt32(at + 60, true),
   };
   if (header.kind < FrameKind.Welcome || header.kind > FrameKind.Stage) throw bad(`kind ${header.kind} is unknown`);
   if (header.flags > 31) throw bad(`flags ${header.flags} are unknown`);
@@ -197,9 +206,11 @@ function bad(what: string): RankwiseError {
   return new RankwiseError("ERR_BAD_FRAME", `frame: ${what}`);
 }
 
+const utf8 = new TextEncoder();
+
 /** A 32-bit hash (FNV-1a) of what the ranks must agree on: short, and the same everywhere. */
 export function fingerprint(text: string): number {
   let hash = 0x811c9dc5;
-  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
+  for (const byte of utf8.encode(text)) hash = Math.imul(hash ^ byte, 0x01000193);
   return hash >>> 0;
 }

@@ -1,5 +1,4 @@
 /** Checks of what every builtin is given: its signal, its windows and its tensors. */
-import type { DType } from "../../shared/dtype.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { describe, formatShape, sameShape, type Shape } from "../../shared/shape.ts";
 import { checkLive } from "../checks.ts";
@@ -118,9 +117,16 @@ export function checkReduceOp({ op }: Place, value: unknown): ReduceOp {
   );
 }
 
-/** `float32 [4, 64]`, as ranks agree on it. */
-export function describeWindow({ name, dtype, shape }: { name: string; dtype: DType; shape: Shape }): string {
-  return `"${name}" ${dtype} ${formatShape(shape)}`;
+const descriptions = new WeakMap<Allocation, string>();
+
+/** `"data" float32 [4, 64]`, as ranks agree on it. */
+export function describeWindow(window: Allocation): string {
+  let text = descriptions.get(window);
+  if (text === undefined) {
+    const { name, dtype, shape } = window;
+    descriptions.set(window, (text = `"${name}" ${dtype} ${formatShape(shape)}`));
+  }
+  return text;
 }
 
 function partsOf(value: unknown): Internals | undefined {

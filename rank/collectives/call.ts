@@ -80,11 +80,38 @@ interface InFlight {
   readonly done: Promise<void>;
 }
 
+/** Fingerprints that are remembered at most. */
+const FINGERPRINTS_KEPT_MAX = 1024;
+
+/** The context of a round, whose label is made when it is told. */
+class RoundContext implements CallContext {
+  readonly group: Group;
+  readonly seq: number;
+  readonly fingerprint: number;
+  readonly lane: number;
+  readonly round: number;
+  readonly #op: string;
+
+  constructor(op: string, group: Group, seq: number, hash: number, lane: number, round: number) {
+    this.#op = op;
+    this.group = group;
+    this.seq = seq;
+    this.fingerprint = hash;
+    this.lane = lane;
+    this.round = round;
+  }
+
+  get label(): string {
+    return `${this.#op} #${this.seq}`;
+  }
+}
+
 /** The tasks in flight on one rank, over all its groups. */
 export class CallBook {
   readonly #engine: Engine;
   readonly #inFlight = new Set<InFlight>();
   readonly #recordOf = new WeakMap<Task, InFlight>();
+  readonly #fingerprints = new Map<string, number>();
   /** What comes after one of these fails too. */
   readonly #failed = new WeakSet<InFlight>();
 
@@ -108,7 +135,7 @@ export class CallBook {
     const ready = spec.pushes && spec.target !== undefined && spec.target.builtinCalls > 0;
     this.#countUses(group, spec);
     const agreement = `${spec.op}(${spec.agreement}${spec.pushes ? `, ready round ${ready ? "yes" : "no"}` : ""})`;
-    const before = [...follows].map((call) => call.done);
+    const before = follows.size === 0 ? [] : [...follows].map((call) => call.done);
     const task = this.#run(group, spec, agreement, ready && this.#engine.faults?.skipReady !== true, before);
     const queues = spec.queues === true;
     return this.#record(task, { label: spec.op, signal: spec.signal, buffers: spec.buffers, queues, follows });
@@ -141,7 +168,7 @@ export class CallBook {
 
   #run(group: Group, spec: CollectiveSpec, agreement: string, ready: boolean, before: readonly Promise<void>[]): Task {
     const engine = this.#engine;
-    const hash = fingerprint(agreement);
+    const hash = this.#fingerprintOf(agreement);
     let entered;
     try {
       entered = group.ledger.enter(spec.op, agreement, hash);
@@ -156,7 +183,7 @@ export class CallBook {
     const { faults } = engine;
     const context = (round: number, lane: number): CallContext => {
       faults?.reached(spec.op, seq, round);
-      return { label: `${spec.op} #${seq}`, group, seq, fingerprint: hash, lane, round };
+      return new RoundContext(spec.op, group, seq, hash, lane, round);
     };
     const execute = async (): Promise<void> => {
       const lanes = new Map<number, CreditBarrier>();
@@ -183,6 +210,16 @@ export class CallBook {
     const task = execute();
     task.catch(ignore);
     return task;
+  }
+
+  /** Programs make the same calls again and again. */
+  #fingerprintOf(agreement: string): number {
+    let hash = this.#fingerprints.get(agreement);
+    if (hash === undefined) {
+      if (this.#fingerprints.size >= FINGERPRINTS_KEPT_MAX) this.#fingerprints.clear();
+      this.#fingerprints.set(agreement, (hash = fingerprint(agreement)));
+    }
+    return hash;
   }
 
   /** A peer that has left without a word of this call will never enter it. Returns the function that ends the watch. */

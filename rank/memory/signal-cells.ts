@@ -27,7 +27,7 @@ export class SignalCells {
   readonly #lastKind: Uint8Array;
   readonly #waitedSince: Uint8Array;
   readonly #lastWriter: Int16Array;
-  readonly #waiters = new Map<number, Set<CellWaiter>>();
+  readonly #waiters = new Map<number, CellWaiter[]>();
   /** Builtin calls that use this signal now. */
   #builtins = 0;
 
@@ -95,14 +95,15 @@ export class SignalCells {
   /** Registers a waiter whose condition does not hold yet. */
   wait(cell: number, waiter: CellWaiter): void {
     let waiters = this.#waiters.get(cell);
-    if (waiters === undefined) this.#waiters.set(cell, (waiters = new Set()));
-    waiters.add(waiter);
+    if (waiters === undefined) this.#waiters.set(cell, (waiters = []));
+    waiters.push(waiter);
   }
 
   /** Takes back a waiter that gave up. */
   forget(cell: number, waiter: CellWaiter): void {
-    const waiters = this.#waiters.get(cell);
-    if (waiters?.delete(waiter) === true && waiters.size === 0) this.#waiters.delete(cell);
+    const waiters = this.#waiters.get(cell) ?? [];
+    const at = waiters.indexOf(waiter);
+    if (at >= 0) waiters.splice(at, 1);
   }
 
   /** A nonzero cell last changed by Set, or undefined: a builtin would take it for credits. */
@@ -123,15 +124,16 @@ export class SignalCells {
 
   #wake(cell: number): void {
     const waiters = this.#waiters.get(cell);
-    if (waiters === undefined) return;
+    if (waiters === undefined || waiters.length === 0) return;
     const value = this.value(cell);
-    for (const waiter of [...waiters]) {
-      if (!holds(value, waiter.compare, waiter.expected)) continue;
-      this.#waitedSince[cell] = 1;
-      waiters.delete(waiter);
-      waiter.met(value);
-    }
-    if (waiters.size === 0) this.#waiters.delete(cell);
+    const met = waiters.filter((waiter) => holds(value, waiter.compare, waiter.expected));
+    if (met.length === 0) return;
+    this.#waitedSince[cell] = 1;
+    // most cells have one waiter, again and again: its list is kept
+    const left = waiters.length === met.length ? [] : waiters.filter((waiter) => !met.includes(waiter));
+    waiters.length = 0;
+    waiters.push(...left);
+    for (const waiter of met) waiter.met(value);
   }
 }
 

@@ -6,7 +6,7 @@
  */
 import { FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX } from "../../../shared/constants.ts";
 import { RankwiseError } from "../../../shared/errors.ts";
-import { decodeHeader, type FrameHeader } from "../../../shared/frame.ts";
+import { type FrameHeader, readHeader } from "../../../shared/frame.ts";
 
 /** What the parser finds. */
 export interface DirectEvents {
@@ -85,7 +85,7 @@ export class DirectReader {
     const payloadBytes = this.#messageBytes(at, second) - FRAME_HEADER_BYTES;
     checkLength(payloadBytes);
     if (end < start) return at;
-    const header = decodeHeader(staging.subarray(start - FRAME_HEADER_BYTES, start), payloadBytes);
+    const header = readHeader(this.#view, start - FRAME_HEADER_BYTES, payloadBytes);
     const here = Math.min(payloadBytes, end - start);
     if (here === payloadBytes) {
       this.#events.frame(header, staging.subarray(start, start + payloadBytes));

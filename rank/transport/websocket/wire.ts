@@ -5,6 +5,14 @@ import { encodeHeader, type FrameHeader } from "../../../shared/frame.ts";
 
 const FIN_BINARY = 0x82;
 
+/** Small buffers come out of one pool after another: the view on the latest one is kept. */
+let pool: DataView = new DataView(new ArrayBuffer(0));
+
+function viewOf({ buffer }: Buffer): DataView {
+  if (pool.buffer !== buffer) pool = new DataView(buffer);
+  return pool;
+}
+
 /**
  * The WebSocket header and the frame header in one buffer, with `inline` bytes of payload behind them.
  * `bytes` counts the whole payload, also what is written after this buffer.
@@ -23,7 +31,7 @@ export function frameHead(header: FrameHeader, bytes: number, inline: Payload | 
     head[1] = 127;
     head.writeBigUInt64BE(BigInt(messageBytes), 2);
   }
-  encodeHeader(header, new DataView(head.buffer, head.byteOffset, head.byteLength), start);
+  encodeHeader(header, viewOf(head), head.byteOffset + start);
   let position = start + FRAME_HEADER_BYTES;
   for (const piece of inline === undefined ? [] : inline instanceof Uint8Array ? [inline] : inline) {
     head.set(piece, position);

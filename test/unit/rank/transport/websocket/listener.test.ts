@@ -5,7 +5,13 @@ import { describe, expect, it, vi } from "vitest";
 import type { WebSocket } from "ws";
 import { Listener } from "../../../../../rank/transport/websocket/listener.ts";
 import { encodeHello } from "../../../../../shared/codec.ts";
-import { CLOSE_CODES, FRAME_HEADER_BYTES, HANDSHAKES_MAX, HELLO_BYTES_MAX } from "../../../../../shared/constants.ts";
+import {
+  CLOSE_CODES,
+  FRAME_HEADER_BYTES,
+  HANDSHAKES_MAX,
+  HELLO_BYTES_MAX,
+  PROTOCOL_VERSION,
+} from "../../../../../shared/constants.ts";
 import { decodeHeader, encodeHeader, type FrameHeader, frameHeader, FrameKind } from "../../../../../shared/frame.ts";
 import { expectRefusal } from "../../../../helpers/sim.ts";
 import { closeOf, identity, type LinkEnd, Links, peerHello, RecordingSink } from "../../../../helpers/links.ts";
@@ -29,7 +35,7 @@ async function refusedAfter(
   return await closed;
 }
 
-const clientHello = (): Uint8Array => encodeHello({ version: 1, role: "client", job: identity.job });
+const clientHello = (): Uint8Array => encodeHello({ version: PROTOCOL_VERSION, role: "client", job: identity.job });
 
 /** A client whose hello has passed. */
 async function client(links: Links, end: LinkEnd): Promise<WebSocket> {
@@ -116,7 +122,7 @@ describe("the hello", () => {
     ],
     [
       "of a client of a foreign job",
-      encodeHello({ version: 1, role: "client", job: "job-2" }),
+      encodeHello({ version: PROTOCOL_VERSION, role: "client", job: "job-2" }),
       CLOSE_CODES.ERR_FOREIGN_JOB,
       /^ERR_FOREIGN_JOB/u,
     ],
@@ -128,9 +134,9 @@ describe("the hello", () => {
     ],
     [
       "of another version",
-      encodeHello(peerHello({ version: 2 })),
+      encodeHello(peerHello({ version: PROTOCOL_VERSION + 1 })),
       CLOSE_CODES.ERR_PROTOCOL_VERSION,
-      /^ERR_PROTOCOL_VERSION: protocol 2 where 1/u,
+      /^ERR_PROTOCOL_VERSION: protocol \d+ where \d+/u,
     ],
     [
       "of the rank itself",

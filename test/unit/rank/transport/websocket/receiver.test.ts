@@ -5,7 +5,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { dial, type ReceivePath } from "../../../../../rank/transport/websocket/receiver.ts";
 import { frameHead } from "../../../../../rank/transport/websocket/wire.ts";
 import { decodeHello } from "../../../../../shared/codec.ts";
-import { FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX } from "../../../../../shared/constants.ts";
+import { FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, PROTOCOL_VERSION } from "../../../../../shared/constants.ts";
 import type { RankwiseError } from "../../../../../shared/errors.ts";
 import { frameHeader, FrameKind } from "../../../../../shared/frame.ts";
 import { errorOf } from "../../../../helpers/sim.ts";
@@ -69,7 +69,7 @@ describe.each(paths)("%s path", (path) => {
       const sink = new RecordingSink();
       const link = await peer.dial(sink, path);
       expect(peer.authorizations).toEqual(["Bearer s3cret"]);
-      expect(peer.hellos).toEqual([{ version: 1, role: "peer", job: "job-1", epoch: 3, rank: 0 }]);
+      expect(peer.hellos).toEqual([{ version: PROTOCOL_VERSION, role: "peer", job: "job-1", epoch: 3, rank: 0 }]);
       expect(sink.arrivals).toEqual([]);
       link.terminate();
     });
