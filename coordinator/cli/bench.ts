@@ -2,18 +2,20 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { availableParallelism, tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { availableParallelism, cpus, tmpdir } from "node:os";
+import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { type BenchPlan, type BenchResult, primitives } from "../../rank/bench/plan.ts";
+import { algoCalls } from "../../rank/bench/calls.ts";
+import { type BenchPlan, type BenchResult, primitives, SAMPLE_BYTES } from "../../rank/bench/plan.ts";
 import { collectives } from "../../rank/collectives/table.ts";
 import { ReduceOp } from "../../rank/memory/reduce.ts";
 import { transports } from "../../shared/config.ts";
 import { RANKS_MAX, WINDOW_BYTES_MAX } from "../../shared/constants.ts";
 import { type DType, dtypes } from "../../shared/dtype.ts";
-import { distFolder } from "../installation.ts";
+import { distFolder, installedVersion } from "../installation.ts";
+import { bandwidths, footerLines, resultLines } from "./bench-table.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder } from "./job.ts";
+import { callerFolder, checkReportFile } from "./job.ts";
 import { parseCount, usage } from "./options.ts";
 
 interface Options {
@@ -22,11 +24,13 @@ interface Options {
   readonly maxbytes: number;
   readonly stepfactor?: number;
   readonly stepbytes?: number;
-  readonly iters: number;
-  readonly warmupIters: number;
+  readonly iters?: number;
+  readonly warmupIters?: number;
   readonly check: boolean;
   readonly op: ReduceOp;
   readonly datatype: DType;
+  readonly root: number;
+  readonly algo?: string;
   readonly transport: string;
   readonly timeout: string;
   readonly json?: string;
@@ -45,11 +49,14 @@ const dtypeAliases: Readonly<Record<string, DType>> = {
   double: "float64",
 };
 
+/** How often the results that are there are looked for. */
+const LOOK_MS = 200;
+
 /** Adds the command. */
 export function addBenchCommand(cli: Command, context: CliContext): void {
   cli
     .command("bench <names...>")
-    .description("measure collectives and primitives, with the flags and columns of nccl-tests")
+    .description("measure collectives and primitives, or all, with the flags and columns of nccl-tests")
     .option("-n, --nranks <count>", "number of ranks", (text) => parseCount("-n", text, 1, RANKS_MAX), 2)
     .option("-b, --minbytes <size>", "smallest size, e.g. 8, 4K, 1M", parseSize, 32 * 1024)
     .option("-e, --maxbytes <size>", "largest size", parseSize, 4 * 1024 * 1024)
@@ -57,8 +64,12 @@ export function addBenchCommand(cli: Command, context: CliContext): void {
       parseCount("-f", text, 2, 1_000_000),
     )
     .option("-i, --stepbytes <size>", "each size is the one before plus this", parseSize)
-    .option("--iters <count>", "measured calls a size", (text) => parseCount("--iters", text, 1, 1_000_000), 50)
-    .option("-w, --warmup-iters <count>", "calls before", (text) => parseCount("-w", text, 0, 1_000_000), 20)
+    .option("--iters <count>", "measured calls a size, instead of as many as fit 0.7 s", (text) =>
+      parseCount("--iters", text, 1, 1_000_000),
+    )
+    .option("-w, --warmup-iters <count>", "calls before, instead of 5000 or as many as fit 0.7 s", (text) =>
+      parseCount("-w", text, 0, 1_000_000),
+    )
     .addOption(
       new Option("-c, --check <0|1>", "compare every element with its golden")
         .argParser((text) => parseCount("-c", text, 0, 1) === 1)
@@ -68,6 +79,8 @@ export function addBenchCommand(cli: Command, context: CliContext): void {
     .addOption(
       new Option("-d, --datatype <name>", "element type").argParser(parseDType).default("float32" satisfies DType),
     )
+    .option("-r, --root <rank>", "root of broadcast", (text) => parseCount("-r", text, 0, RANKS_MAX - 1), 0)
+    .option("--algo <name>", "algorithm of the collectives that have several, instead of their own choice")
     .addOption(new Option("--transport <name>", "how ranks reach each other").choices(transports).default("auto"))
     .option("--timeout <time>", "longest time for the whole run", "60m")
     .option("-J, --json <file>", "write the results to a file")
@@ -77,32 +90,57 @@ export function addBenchCommand(cli: Command, context: CliContext): void {
 }
 
 async function bench(names: readonly string[], options: Options): Promise<number> {
+  const { nranks, datatype, op, root, algo, iters, warmupIters, check } = options;
+  if (root >= nranks) throw usage(`-r ${root}: there are ${nranks} ranks, 0 to ${nranks - 1}`);
   const plan: BenchPlan = {
-    names: names.flatMap(known),
+    names: [...new Set(names.flatMap((name) => benchmarks(name, datatype, algo)))],
     sizesBytes: sizes(options),
-    dtype: options.datatype,
-    op: options.op,
-    iterations: options.iters,
-    warmup: options.warmupIters,
-    check: options.check,
+    dtype: datatype,
+    op,
+    root,
+    algo: algo ?? null,
+    iterations: iters ?? null,
+    warmup: warmupIters ?? null,
+    check,
   };
-  const header = headerLines(options);
-  for (const line of header) process.stdout.write(`# ${line}\n`);
-  const { exitCode, results } = await runPlan(plan, options);
-  for (const line of table(results)) process.stdout.write(`${line}\n`);
-  if (results.length > 0) for (const line of footer(results)) process.stdout.write(`# ${line}\n`);
-  if (options.json !== undefined) {
-    const path = resolve(callerFolder(process.env), options.json);
-    await writeFile(path, `${JSON.stringify({ header, plan, results }, null, 2)}\n`);
+  const file = await checkReportFile(options.json, callerFolder(process.env));
+  const say = (lines: readonly string[]): void => void process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+  const machine = describeMachine(options);
+  say(headerLines(machine, options));
+  const results: BenchResult[] = [];
+  let transport = machine.transport;
+  const exitCode = await runPlan(plan, options, (line) => {
+    if ("transport" in line) {
+      transport = line.transport;
+      say([`# ranks reach each other by ${transport}`, "#"]);
+    } else {
+      say(resultLines(line, results.at(-1)));
+      results.push(line);
+    }
+  });
+  if (results.length > 0) say(footerLines(results));
+  if (file !== undefined) {
+    const lines = results.map((result) => ({ ...result, ...bandwidths(result) }));
+    await writeFile(file, `${JSON.stringify({ machine: { ...machine, transport }, plan, results: lines }, null, 2)}\n`);
   }
   const wrong = results.some((result) => (result.wrong ?? 0) > 0);
   return exitCode !== 0 ? exitCode : wrong ? 1 : 0;
 }
 
-/** One job that measures everything. */
-async function runPlan(plan: BenchPlan, options: Options): Promise<{ exitCode: number; results: BenchResult[] }> {
+/** A line of the file that rank 0 writes. */
+type Line = BenchResult | { readonly transport: string };
+
+/** One job that measures everything; what it has found is told as soon as it is there. Returns its exit code. */
+async function runPlan(plan: BenchPlan, options: Options, found: (line: Line) => void): Promise<number> {
   const folder = await mkdtemp(join(tmpdir(), "rankwise-bench-"));
-  const file = join(folder, "results.json");
+  const file = join(folder, "results.jsonl");
+  let read = 0;
+  const look = async (): Promise<void> => {
+    const lines = (await readFile(file, "utf8").catch(() => "")).split("\n").slice(0, -1);
+    const fresh = lines.slice(read);
+    read = Math.max(read, lines.length);
+    for (const line of fresh) found(JSON.parse(line) as Line);
+  };
   try {
     const { nranks, transport, timeout } = options;
     const job = ["run", "bench", "-n", String(nranks), "--transport", transport, "--timeout", timeout];
@@ -110,80 +148,73 @@ async function runPlan(plan: BenchPlan, options: Options): Promise<{ exitCode: n
       stdio: ["ignore", "ignore", "inherit"],
       env: { ...process.env, RANKWISE_BENCH_FILE: file },
     });
+    const looking = setInterval(() => void look(), LOOK_MS);
     const [exitCode] = (await once(child, "exit")) as [number | null];
-    const text = await readFile(file, "utf8").catch(() => "[]");
-    return { exitCode: exitCode ?? 1, results: JSON.parse(text) as BenchResult[] };
+    clearInterval(looking);
+    await look();
+    return exitCode ?? 1;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-function headerLines({ nranks, transport, iters, warmupIters, check }: Options): string[] {
-  const processors = availableParallelism();
-  return [
-    `rankwise bench: nranks ${nranks} on ${processors} processors, transport ${transport}, node ${process.version}`,
-    `iters ${iters}, warmup iters ${warmupIters}, check ${check ? 1 : 0}; times are the slowest rank's, in us`,
-    "time: back to back, between two barriers; p50 and p99: single calls, each after a barrier",
-    "",
-  ];
+/** Where and with what it was measured. */
+function describeMachine({ nranks, transport }: Options) {
+  return {
+    rankwise: installedVersion(),
+    node: process.version,
+    system: `${process.platform} ${process.arch}`,
+    processors: availableParallelism(),
+    processor: cpus()[0]?.model ?? "unknown",
+    nranks,
+    transport,
+  };
 }
 
-const columns = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "p50", "p99"] as const;
-const units = ["(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)"];
+function headerLines(machine: ReturnType<typeof describeMachine>, options: Options): string[] {
+  const { rankwise, node, system, processors, processor, nranks, transport } = machine;
+  const { iters = "auto", warmupIters = "auto", check, algo } = options;
+  const choice = algo === undefined ? "" : `, algo ${algo}`;
+  return [
+    `rankwise bench: nranks ${nranks} on ${processors} processors, transport ${transport}, node ${node}`,
+    `rankwise ${rankwise}, ${system}, ${processor}`,
+    `iters ${iters}, warmup iters ${warmupIters}, check ${check ? 1 : 0}${choice}; times are the slowest rank's, in us`,
+    "time: back to back, between two barriers; p50 and p99: single calls, each after a barrier",
+    `#wrong: every element against its golden, up to ${SAMPLE_BYTES} B; a sample above`,
+  ].map((line) => `# ${line}`);
+}
 
-/** The lines of nccl-tests: commentary behind `#`, the rest are columns. */
-function table(results: readonly BenchResult[]): string[] {
-  const lines: string[] = [];
-  let name = "";
-  for (const result of results) {
-    if (result.name !== name) {
-      name = result.name;
-      lines.push(`# ${name}`, `#${pad(columns).slice(1)}`, `#${pad(units).slice(1)}`);
-    }
-    const algbw = result.bytes / result.timeUs / 1000;
-    const busbw = result.busFactor === null ? "n/a" : (algbw * result.busFactor).toFixed(2);
-    lines.push(
-      pad([
-        String(result.bytes),
-        String(result.count),
-        result.dtype,
-        result.op,
-        String(result.root),
-        result.timeUs.toFixed(1),
-        result.busFactor === null ? "n/a" : algbw.toFixed(2),
-        busbw,
-        result.wrong === null ? "N/A" : String(result.wrong),
-        result.p50Us.toFixed(1),
-        result.p99Us.toFixed(1),
-      ]),
+/** The benchmarks that a name stands for, with the algorithm that was asked for. */
+function benchmarks(name: string, dtype: DType, algo: string | undefined): string[] {
+  const takes = (row: (typeof collectives)[number]): boolean => row.dtypes?.includes(dtype) ?? true;
+  if (name === "all") {
+    const rows = collectives.filter((row) => takes(row) && (algo === undefined || chosen(row.name, algo)));
+    return [...rows.map((row) => row.name), ...(algo === undefined ? primitives : [])];
+  }
+  if (primitives.some((primitive) => primitive === name)) return [name];
+  const rows = collectives.filter((row) => row.name === name || row.name.startsWith(`${name}:`));
+  if (rows.length === 0) {
+    throw usage(
+      `no benchmark ${name}; known: all, ${[...collectives.map((row) => row.name), ...primitives].join(", ")}`,
     );
   }
-  return lines;
+  const refused = rows.find((row) => !takes(row));
+  if (refused !== undefined) throw usage(`-d ${dtype}: ${name} takes ${(refused.dtypes ?? []).join(" and ")}`);
+  const wanted = algo === undefined ? rows : rows.filter((row) => chosen(row.name, algo));
+  if (wanted.length > 0) return wanted.map((row) => row.name);
+  throw usage(`--algo ${algo ?? ""}: ${name} has ${algorithms(rows.map((row) => row.name)).join(", ") || "no choice"}`);
 }
 
-function pad(cells: readonly string[]): string {
-  return cells.map((cell, index) => cell.padStart(index < 2 ? 12 : 10)).join("");
+/** Whether a row is an algorithm, or takes it as an option. */
+function chosen(row: string, algo: string): boolean {
+  return row.endsWith(`:${algo}`) || algoCalls[row]?.names.includes(algo) === true;
 }
 
-function footer(results: readonly BenchResult[]): string[] {
-  const wrong = results.reduce((sum, result) => sum + (result.wrong ?? 0), 0);
-  const compared = results.reduce((sum, result) => sum + result.checked, 0);
-  const bandwidths = results.flatMap(({ bytes, timeUs, busFactor }) =>
-    busFactor === null ? [] : [(bytes / timeUs / 1000) * busFactor],
-  );
-  const average = bandwidths.reduce((sum, value) => sum + value, 0) / bandwidths.length;
-  return [
-    `Out of bounds values : ${wrong} ${wrong === 0 ? "OK" : "FAILED"}`,
-    `Elements compared    : ${compared}`,
-    `Avg bus bandwidth    : ${bandwidths.length === 0 ? "n/a" : average.toFixed(5)}`,
-  ];
-}
-
-function known(name: string): string[] {
-  if (primitives.some((primitive) => primitive === name)) return [name];
-  const rows = collectives.map((row) => row.name).filter((row) => row === name || row.startsWith(`${name}:`));
-  if (rows.length > 0) return rows;
-  throw usage(`no benchmark ${name}; known: ${[...collectives.map((row) => row.name), ...primitives].join(", ")}`);
+function algorithms(rows: readonly string[]): string[] {
+  return rows.flatMap((row) => [
+    ...(row.includes(":") ? row.split(":").slice(1) : []),
+    ...(algoCalls[row]?.names ?? []),
+  ]);
 }
 
 function sizes({ minbytes, maxbytes, stepfactor, stepbytes }: Options): number[] {

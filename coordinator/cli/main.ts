@@ -1,11 +1,9 @@
 /** Entry of the command line: the one place that reads its arguments and ends the process. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { Command, CommanderError } from "commander";
 import { EXIT_CODES } from "../../shared/constants.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { exitCodeOf } from "../causes.ts";
-import { distFolder } from "../installation.ts";
+import { installedVersion } from "../installation.ts";
 import { addBenchCommand } from "./bench.ts";
 import { addCheckCommand } from "./check.ts";
 import type { CliContext } from "./context.ts";
@@ -37,7 +35,7 @@ async function main(args: readonly string[]): Promise<number> {
 function commands(context: CliContext): Command {
   const cli = new Command("rankwise")
     .description("one-sided collectives between real Node.js processes")
-    .version(version())
+    .version(installedVersion())
     .exitOverride()
     .configureOutput({ writeErr: () => undefined });
   addRunCommand(cli, context);
@@ -56,9 +54,4 @@ function knownError(error: unknown): RankwiseError | undefined {
   const message =
     error.code === "commander.help" ? "no command" : error.message.replace(/^error: /u, "").replaceAll("\n", " ");
   return new RankwiseError("ERR_USAGE", `${message}; see rankwise --help`);
-}
-
-function version(): string {
-  const text = readFileSync(join(distFolder(), "..", "package.json"), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
 }

@@ -1,6 +1,7 @@
 /** Timing on every rank of a group, and the slowest rank's word for all of them. */
 import type { Comm } from "../comm.ts";
 import type { Signal, Window } from "../window.ts";
+import type { BenchPlan } from "./plan.ts";
 
 /** What one rank needs to measure with the others. */
 export interface Bench {
@@ -15,6 +16,17 @@ export interface Bench {
 /** Figures that are exchanged at once. */
 const FIGURES = 6;
 
+/** Where the plan leaves it open: warm-up goes on until there were so many calls, or so much time has passed. */
+const WARMUP_CALLS = 5000;
+const WARMUP_MS = 700;
+
+/** Where the plan leaves it open: calls back to back, and single ones, as many as fit, between these limits. */
+const TOGETHER_MS = 700;
+const SINGLE_MS = 400;
+const CALLS_MIN = 10;
+const CALLS_MAX = 20_000;
+const SINGLE_CALLS_MAX = 2000;
+
 /** Makes what `Bench` holds; collective. */
 export async function openBench(comm: Comm): Promise<Bench> {
   return {
@@ -25,8 +37,16 @@ export async function openBench(comm: Comm): Promise<Bench> {
   };
 }
 
-/** Times of one operation, in microseconds. */
+/** What is measured. `settle` ends what calls have left under way. */
+export interface Operation {
+  readonly call: () => Promise<void>;
+  readonly settle?: () => Promise<void>;
+}
+
+/** Times of one operation, in microseconds, and how many calls they are from. */
 export interface Times {
+  readonly calls: number;
+  readonly warmupCalls: number;
   readonly timeUs: number;
   readonly p50Us: number;
   readonly p99Us: number;
@@ -35,36 +55,79 @@ export interface Times {
 
 /**
  * Measures an operation: back to back between two barriers, which is the judged figure, and call by call, each after a
- * barrier. Every figure is the slowest rank's.
+ * barrier. Every figure is the slowest rank's, and so is the time by which the number of calls is chosen: all ranks
+ * choose the same.
  */
 export async function measure(
   bench: Bench,
-  iterations: number,
-  warmup: number,
-  operation: (iteration: number) => Promise<void>,
-  settle: () => Promise<void> = () => Promise.resolve(),
+  { iterations, warmup }: Pick<BenchPlan, "iterations" | "warmup">,
+  operation: Operation,
 ): Promise<Times> {
   const { comm, sync } = bench;
-  for (let i = 0; i < warmup; i++) await operation(i);
-  await settle();
-  await comm.barrier(sync);
-  const started = performance.now();
-  for (let i = 0; i < iterations; i++) await operation(i);
-  await settle();
-  await comm.barrier(sync);
-  const together = ((performance.now() - started) * 1000) / iterations;
+  const { call, settle = (): Promise<void> => Promise.resolve() } = operation;
+  const together = async (calls: number): Promise<number> => {
+    await comm.barrier(sync);
+    const started = performance.now();
+    for (let i = 0; i < calls; i++) await call();
+    await settle();
+    await comm.barrier(sync);
+    return performance.now() - started;
+  };
+  const warm = warmup === null ? await warmUp(bench, together) : await fixedWarmUp(bench, warmup, iterations, together);
+  const fitting = (ms: number, most: number): number => {
+    if (iterations !== null) return iterations;
+    return Math.min(most, Math.max(CALLS_MIN, Math.ceil(ms / Math.max(warm.callMs, 1e-6))));
+  };
+  const calls = fitting(TOGETHER_MS, CALLS_MAX);
+  const timeUs = ((await together(calls)) * 1000) / calls;
   const single: number[] = [];
-  for (let i = 0; i < iterations; i++) {
+  for (let left = fitting(SINGLE_MS, SINGLE_CALLS_MAX); left > 0; left--) {
     await comm.barrier(sync);
     const before = performance.now();
-    await operation(i);
+    await call();
     single.push((performance.now() - before) * 1000);
     await settle();
   }
   single.sort((a, b) => a - b);
   const at = (part: number): number => single[Math.min(single.length - 1, Math.floor(part * single.length))] ?? 0;
-  const [timeUs = 0, p50Us = 0, p99Us = 0, minUs = 0] = await slowest(bench, [together, at(0.5), at(0.99), at(0)]);
-  return { timeUs, p50Us, p99Us, minUs };
+  const [time = 0, p50Us = 0, p99Us = 0, minUs = 0] = await slowest(bench, [timeUs, at(0.5), at(0.99), at(0)]);
+  return { calls, warmupCalls: warm.calls, timeUs: time, p50Us, p99Us, minUs };
+}
+
+interface WarmUp {
+  readonly calls: number;
+  /** What the last of them took each. */
+  readonly callMs: number;
+}
+
+/** Calls in batches that double, the same on every rank. */
+async function warmUp(bench: Bench, together: (calls: number) => Promise<number>): Promise<WarmUp> {
+  let calls = 0;
+  let callMs = 0;
+  let passedMs = 0;
+  for (let batch = 1; calls < WARMUP_CALLS && passedMs < WARMUP_MS; batch *= 2) {
+    // the next batch may take twice as long as all before it: cut to what is left of the time
+    const fits = callMs === 0 ? batch : Math.max(1, Math.ceil((WARMUP_MS - passedMs) / callMs));
+    const next = Math.min(batch, fits, WARMUP_CALLS - calls);
+    const [ms = 0] = await slowest(bench, [await together(next)]);
+    calls += next;
+    passedMs += ms;
+    callMs = ms / next;
+  }
+  return { calls, callMs };
+}
+
+/** As many calls as were asked for. Their time is exchanged where it decides something. */
+async function fixedWarmUp(
+  bench: Bench,
+  calls: number,
+  iterations: number | null,
+  together: (calls: number) => Promise<number>,
+): Promise<WarmUp> {
+  const counted = iterations === null ? Math.max(1, calls) : calls;
+  const ms = await together(counted);
+  const [callMs = 0] = iterations === null ? await slowest(bench, [ms / counted]) : [0];
+  return { calls: counted, callMs };
 }
 
 /** The largest of each figure over all ranks. */

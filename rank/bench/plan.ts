@@ -6,6 +6,18 @@ import type { ReduceOp } from "../memory/reduce.ts";
 export const primitives = ["put_lat", "put_bw", "get_lat", "get_bw", "notify_lat"] as const;
 export type Primitive = (typeof primitives)[number];
 
+/** Benchmarks of what moves no payload: they are measured once, whatever the sizes. */
+export const unsized: readonly string[] = ["barrier", "notify_lat"];
+
+/** Above this size every n-th element is compared, so that the golden does not take longer than the benchmark. */
+export const SAMPLE_BYTES = 16 * 1024 * 1024;
+
+/** Every how many elements one is compared; odd, so that no column of a table of 2^n ones is left out. */
+export function sampleStep(bytes: number): number {
+  const least = Math.ceil(bytes / SAMPLE_BYTES);
+  return least <= 1 ? 1 : least | 1;
+}
+
 /** The whole plan of one run. */
 export interface BenchPlan {
   /** Names of primitives, or of rows of the collectives table. */
@@ -13,8 +25,14 @@ export interface BenchPlan {
   readonly sizesBytes: readonly number[];
   readonly dtype: DType;
   readonly op: ReduceOp;
-  readonly iterations: number;
-  readonly warmup: number;
+  /** Root of what has one. */
+  readonly root: number;
+  /** Passed to the calls that take `algo`; null leaves it to them. */
+  readonly algo: string | null;
+  /** Measured calls; null for as many as fit the time that `measure.ts` gives a size. */
+  readonly iterations: number | null;
+  /** Calls before; null for as many as a compiler that learns from calls wants, in a bounded time. */
+  readonly warmup: number | null;
   readonly check: boolean;
 }
 
@@ -27,14 +45,18 @@ export interface BenchResult {
   readonly dtype: DType;
   /** `none` where nothing is reduced. */
   readonly op: string;
+  /** -1 where there is none. */
   readonly root: number;
+  /** Calls back to back, and calls before them. */
+  readonly calls: number;
+  readonly warmupCalls: number;
   /** Back to back: all calls between two barriers, divided by their number. */
   readonly timeUs: number;
   /** Single calls, each after a barrier. */
   readonly p50Us: number;
   readonly p99Us: number;
   readonly minUs: number;
-  /** What the bus bandwidth is to the algorithm bandwidth; null at one rank, where it means nothing. */
+  /** What the bus bandwidth is to the algorithm bandwidth; null where it means nothing: at one rank, without payload. */
   readonly busFactor: number | null;
   /** Wrong elements over all ranks; null when not checked. */
   readonly wrong: number | null;

@@ -130,24 +130,27 @@ describe("README.md", async () => {
 
 describe("docs/reference/cli.md", async () => {
   const page = await readPage("docs/reference/cli.md");
-  const options = tableWith(page.tables, ["option", "commands", "default"]);
+  const options = withColumns(page.tables, ["option", "commands", "default"]).flatMap(({ rows }) => rows);
 
-  test.each(["run", "coordinator", "rank", "check"])("%s: its options are those of --help", async (command) => {
-    const { stdout } = await runCli([command, "--help"]);
-    const help = stdout.replaceAll(/\n {10,}/gu, " ");
-    const offered = [...help.matchAll(/^ {2}(-.*?)(?: {2,}(.*))?$/gmu)].map(([, flags = "", text = ""]) => {
-      return { flags, preset: /default: "?([^")]+)"?\)/u.exec(text)?.[1] };
-    });
-    const documented = options.rows.filter(({ commands }) => commands?.split(", ").includes(command));
-    const written = documented.map((row) => codeSpans(row["option"] ?? "")[0]);
-    const expected = offered.filter(({ flags }) => flags !== "-h, --help");
-    expect(written.sort()).toEqual(expected.map(({ flags }) => flags).sort());
-    for (const { flags, preset } of expected) {
-      if (preset === undefined || /^(?:false|none|the )/u.test(preset)) continue;
-      const row = documented.find((cells) => codeSpans(cells["option"] ?? "")[0] === flags);
-      expect(row?.["default"]?.replaceAll("`", ""), flags).toBe(preset);
-    }
-  });
+  test.each(["run", "coordinator", "rank", "check", "bench"])(
+    "%s: its options are those of --help",
+    async (command) => {
+      const { stdout } = await runCli([command, "--help"]);
+      const help = stdout.replaceAll(/\n {10,}/gu, " ");
+      const offered = [...help.matchAll(/^ {2}(-.*?)(?: {2,}(.*))?$/gmu)].map(([, flags = "", text = ""]) => {
+        return { flags, preset: /default: "?([^")]+)"?\)/u.exec(text)?.[1] };
+      });
+      const documented = options.filter(({ commands }) => commands?.split(", ").includes(command));
+      const written = documented.map((row) => codeSpans(row["option"] ?? "")[0]);
+      const expected = offered.filter(({ flags }) => flags !== "-h, --help");
+      expect(written.sort()).toEqual(expected.map(({ flags }) => flags).sort());
+      for (const { flags, preset } of expected) {
+        if (preset === undefined || /^(?:false|none|the )/u.test(preset)) continue;
+        const row = documented.find((cells) => codeSpans(cells["option"] ?? "")[0] === flags);
+        expect(row?.["default"]?.replaceAll("`", ""), flags).toBe(preset);
+      }
+    },
+  );
 
   test("every error code has the exit code that the table says", () => {
     const { rows } = tableWith(page.tables, ["exit code", "error codes"]);

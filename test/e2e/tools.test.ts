@@ -2,8 +2,14 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { BenchResult } from "../../rank/bench/plan.ts";
+import { type BenchResult, primitives } from "../../rank/bench/plan.ts";
+import { collectives } from "../../rank/collectives/table.ts";
 import { runCli } from "../helpers/cli.ts";
+
+interface BenchReport {
+  readonly results: readonly BenchResult[];
+  readonly machine: Readonly<Record<string, string | number>>;
+}
 
 describe("rankwise bench", () => {
   it("prints the columns of nccl-tests, checks every element, and writes the same as JSON", async () => {
@@ -29,8 +35,11 @@ describe("rankwise bench", () => {
     expect(rows.every((row) => row.trim().split(/\s+/u).length === 11)).toBe(true);
     expect(run.stdout).toContain("# Out of bounds values : 0 OK");
     expect(run.stdout).toMatch(/# Avg bus bandwidth {4}: \d/u);
-    const { results } = JSON.parse(await readFile(file, "utf8")) as { results: BenchResult[] };
+    const { results, machine } = JSON.parse(await readFile(file, "utf8")) as BenchReport;
     await rm(folder, { recursive: true });
+    expect(machine).toMatchObject({ nranks: 2, transport: "unix", node: process.version });
+    expect(run.stdout).toContain(`# rankwise ${machine.rankwise}, `);
+    expect(run.stdout).toContain("# ranks reach each other by unix");
     expect(results.map(({ name, bytes }) => [name, bytes])).toEqual([
       ["all_to_all", 8],
       ["all_to_all", 4096],
@@ -40,7 +49,7 @@ describe("rankwise bench", () => {
       ["allreduce:ring", 4096],
       ["put_lat", 8],
       ["put_lat", 4096],
-      ["notify_lat", 4],
+      ["notify_lat", 0],
     ]);
     expect(results.every(({ wrong, timeUs }) => wrong === 0 && timeUs > 0)).toBe(true);
     // all_to_all counts each element of the window on both ranks
@@ -57,6 +66,18 @@ describe("rankwise bench", () => {
     expect(run.stdout).toContain("# Out of bounds values : 1 FAILED");
   });
 
+  it("measures one algorithm where one is asked for, and everything where all is", async () => {
+    const sizes = ["-b", "64", "-e", "64", "--iters", "1", "-w", "0"];
+    const names = async (...args: string[]): Promise<string[]> => {
+      const run = await runCli(["bench", ...args, "-n", "2", ...sizes]);
+      expect(run.exitCode, run.text).toBe(0);
+      return [...run.stdout.matchAll(/^# (\S+)$/gmu)].map(([, name = ""]) => name);
+    };
+    expect(await names("allreduce", "--algo", "ring")).toEqual(["allreduce:ring"]);
+    const half = collectives.filter(({ dtypes }) => dtypes === undefined).map(({ name }) => name);
+    expect(await names("all", "-d", "half")).toEqual([...half, ...primitives]);
+  });
+
   it("says n/a where one rank makes a bandwidth meaningless", async () => {
     const run = await runCli(["bench", "all_to_all", "-n", "1", "-b", "64", "-e", "64", "--iters", "1", "-w", "0"]);
     expect(run.exitCode).toBe(0);
@@ -68,6 +89,11 @@ describe("rankwise bench", () => {
     [["no_such_thing"], "no benchmark no_such_thing; known: "],
     [["all_to_all", "-b", "8", "-e", "4"], "-e 4 is below -b 8"],
     [["all_to_all", "-d", "complex"], "no dtype complex"],
+    [["indexed_all_to_all_v", "-d", "half"], "-d float16: indexed_all_to_all_v takes float32 and int8"],
+    [["broadcast", "-n", "2", "-r", "2"], "-r 2: there are 2 ranks, 0 to 1"],
+    [["allreduce", "--algo", "tree"], "--algo tree: allreduce has mesh, ring"],
+    [["broadcast", "--algo", "ring"], "--algo ring: broadcast has no choice"],
+    [["barrier", "-J", "no/such/folder/x.json"], "--json: cannot write into "],
     [["all_to_all", "-b", "1X"], "expected a size like 8, 4K or 1M"],
   ])("refuses %j", async (args, text) => {
     const run = await runCli(["bench", ...args]);
