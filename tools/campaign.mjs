@@ -4,8 +4,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { runnerImport } from "vite";
 import { buildIfStale } from "./build.mjs";
+import { importTypeScript } from "./import-typescript.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const folder = join(root, "test", "campaigns");
@@ -29,13 +29,7 @@ if (!Number.isSafeInteger(seed) || seed < 0 || (asked !== undefined && !(Number.
 }
 if ((await buildIfStale()) !== 0) fail(1, "dist cannot be built; see the messages above");
 
-const { module } = await runnerImport(join(folder, `${name}.ts`), {
-  root,
-  configFile: false,
-  logLevel: "error",
-  oxc: { target: "es2023" }, // Node 20 knows no `using`
-  resolve: { alias: { rankwise: join(root, "rank", "index.ts") } },
-});
+const module = await importTypeScript(join(folder, `${name}.ts`));
 const { campaign } = /** @type {{ campaign: import("../test/campaigns/campaign.ts").Campaign }} */ (module);
 const runs = asked ?? campaign.runs;
 const started = performance.now();
