@@ -7,7 +7,7 @@ import type { Allocation } from "./memory/registry.ts";
 import { NotifyOp, WaitCmp } from "./primitives.ts";
 
 /** @throws {ERR_PEER_RANGE} unless the value is an index of the group. */
-export function checkPeer(call: string, group: Group, peer: unknown, argument = "peer"): number {
+export function checkPeer(call: string, group: Group, peer: unknown, argument = "peer", shown = argument): number {
   if (typeof peer === "number" && Number.isInteger(peer) && peer >= 0 && peer < group.members.length) return peer;
   const hint =
     typeof peer === "number" && peer < 0
@@ -15,7 +15,7 @@ export function checkPeer(call: string, group: Group, peer: unknown, argument = 
       : "";
   throw new RankwiseError(
     "ERR_PEER_RANGE",
-    `${call}: ${argument} must be an integer in [0, ${group.members.length}), got ${describe(peer)}${hint}`,
+    `${call}: ${shown} must be an integer in [0, ${group.members.length}), got ${describe(peer)}${hint}`,
     { argument, ...(typeof peer === "number" ? { peer } : {}) },
   );
 }
@@ -139,7 +139,7 @@ export function checkRanks(group: Group, ranks: unknown): number[] {
       argument: "ranks",
     });
   }
-  const indices = ranks.map((rank) => checkPeer("group", group, rank));
+  const indices = ranks.map((rank, index) => checkPeer("group", group, rank, "ranks", `member ranks[${index}]`));
   if (new Set(indices).size < indices.length) {
     throw new RankwiseError("ERR_INVALID_ARGUMENT", `group: ranks ${describe(ranks)} name one rank twice`, {
       argument: "ranks",

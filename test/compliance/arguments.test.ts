@@ -88,7 +88,7 @@ const mistakes: readonly Mistake[] = [
   ["launch: more lanes than the platform has", "ERR_LIMIT", "lanes", ({ comm }) => comm.launch(37, () => undefined)],
   ["group: empty", "ERR_INVALID_ARGUMENT", "ranks", ({ comm }) => comm.group([])],
   ["group: a rank twice", "ERR_INVALID_ARGUMENT", "ranks", ({ comm }) => comm.group([0, 1, 0])],
-  ["group: a rank that does not exist", "ERR_PEER_RANGE", "peer", ({ comm }) => comm.group([0, 2])],
+  ["group: a rank that does not exist", "ERR_PEER_RANGE", "ranks", ({ comm }) => comm.group([0, 2])],
   ["group: without oneself", "ERR_NOT_MEMBER", "ranks", ({ comm }) => comm.group([1])],
   ["window: a name that lives", "ERR_NAME_IN_USE", "", ({ comm }) => comm.window("data", "float32", [1])],
   ["window: no name", "ERR_INVALID_ARGUMENT", "name", ({ comm }) => comm.window("", "float32", [1])],
