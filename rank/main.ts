@@ -4,7 +4,7 @@ import { readTls, type Tls } from "../shared/auth.ts";
 import { delay, ignore } from "../shared/async.ts";
 import { ENV } from "../shared/config.ts";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
-import { groupHasEnded, type RankProcessOptions, runRanks } from "./process.ts";
+import { failUncaught, groupHasEnded, type RankProcessOptions, runRanks } from "./process.ts";
 
 /** Time after a SIGTERM in which the group's end must reach this rank; without one, the signal was meant for it alone. */
 const SIGTERM_ALONE_MS = 250;
@@ -17,6 +17,13 @@ process.once("SIGTERM", () => {
     process.removeListener("SIGTERM", ignore);
     process.kill(process.pid, "SIGTERM");
   });
+});
+process.on("uncaughtException", (error: unknown, origin) => {
+  if (process.listenerCount("uncaughtException") > 1) return; // the program catches them by itself
+  const what = origin === "unhandledRejection" ? "unhandled rejection" : "uncaught exception";
+  if (failUncaught(error, what)) return;
+  console.error(`rankwise: ${what} ${groupHasEnded() ? "after the end of the group" : "before the program"}:`, error);
+  if (!groupHasEnded()) process.exit(1);
 });
 try {
   process.exit(await runRanks(readEnvironment(process.env)));

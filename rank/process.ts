@@ -1,4 +1,5 @@
 /** The life of a rank: join, open links, run the program, say goodbye, end. A process hosts one rank, or all of them. */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { hostname } from "node:os";
 import type { Tls } from "../shared/auth.ts";
 import { deferred, delay, ignore, withDeadline } from "../shared/async.ts";
@@ -51,9 +52,31 @@ interface Links {
 const endings: Promise<void>[] = [];
 let groupEnded = false;
 
+/** The ranks of this process, once their program may run. */
+let hosted: readonly HostedRank[] = [];
+
+/** Whose program runs, where a process hosts several. */
+const running = new AsyncLocalStorage<HostedRank>();
+
 /** Whether the group of this process has ended, well or not. */
 export function groupHasEnded(): boolean {
   return groupEnded;
+}
+
+/**
+ * An error that nobody caught: the rank whose program threw it fails by it as if its `main` had, and does not wait for
+ * its `main` any more. False when no program runs here, or when its group had ended before: the error is then untold.
+ */
+export function failUncaught(thrown: unknown, origin: string): boolean {
+  if (thrown instanceof RankwiseError && thrown.code === "ERR_GROUP_ENDED" && hosted.length > 0) return true; // an echo
+  const rank = running.getStore();
+  const told = hosted.length > 0 && !groupEnded;
+  const error =
+    thrown instanceof RankwiseError
+      ? thrown
+      : new RankwiseError("ERR_PROGRAM_THREW", `${origin}: ${toWireError(thrown).message}`, {}, thrown);
+  for (const each of rank === undefined ? hosted : [rank]) each.crash(error);
+  return told;
 }
 
 /** Runs the ranks of this process from their join to their end; resolves with the exit code: 0 after a good run, else 1. */
@@ -67,6 +90,7 @@ export async function runRanks(options: RankProcessOptions): Promise<number> {
       : webSocketLinks(options, engine, sink);
   // every rank has been released before the first one runs, so that the order of a simulation is its seed's alone
   await Promise.all(ranks.map((rank) => rank.prepare(open)));
+  hosted = ranks;
   const mode = ranks[0]?.settings?.mode;
   let main: Main | undefined;
   try {
@@ -85,6 +109,8 @@ class HostedRank {
   readonly #engine: Engine;
   readonly #control: Control;
   readonly #ended = deferred<void>();
+  readonly #crashed = deferred<never>();
+  #hasCrashed = false;
   #transport: Transport | undefined;
   #firstCause: Cause | undefined;
 
@@ -143,19 +169,26 @@ class HostedRank {
 
   /** Runs the program to its end, and this rank to the group's. */
   async run(main: Main | undefined): Promise<void> {
-    const engine = this.#engine;
+    const { settings } = this;
     try {
-      if (main !== undefined && this.settings !== undefined) {
-        const book = new CallBook(engine);
-        await main(new Comm({ engine, book, settings: this.settings }, engine.world));
-        // what nobody has awaited is part of the program, and the goodbye says that no more will come
-        await book.idle();
-        await this.#sayGoodbye();
+      if (main !== undefined && settings !== undefined) {
+        await Promise.race([this.#runMain(main, settings), this.#crashed.promise]);
       }
     } catch (error) {
       this.fail(error);
     }
     await this.#ended.promise;
+  }
+
+  async #runMain(main: Main, settings: Settings): Promise<void> {
+    const engine = this.#engine;
+    const book = new CallBook(engine);
+    const comm = new Comm({ engine, book, settings }, engine.world);
+    // to follow each call costs time, and is needed only where it is not plain whose program runs
+    await (hosted.length > 1 ? running.run(this, () => main(comm)) : main(comm));
+    // what nobody has awaited is part of the program, and the goodbye says that no more will come
+    await book.idle();
+    await this.#sayGoodbye();
   }
 
   /** Closes everything; resolves with this rank's exit code. */
@@ -165,7 +198,14 @@ class HostedRank {
     await withDeadline(this.#control.close(), CLOSE_MS, () => new Error("the control link does not close")).catch(
       ignore,
     );
-    return this.#firstCause === undefined ? 0 : 1;
+    return this.#firstCause === undefined && !this.#hasCrashed ? 0 : 1;
+  }
+
+  /** An error that nobody caught has left the program. */
+  crash(error: RankwiseError): void {
+    this.#hasCrashed = true;
+    this.fail(error);
+    this.#crashed.reject(error);
   }
 
   /** An error that left the program, or kept it from starting: the group ends, unless this is only its echo. */

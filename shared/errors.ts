@@ -4,6 +4,7 @@
  * A code is stable and survives the wire; match on it, not on the message. `docs/reference/errors.md` is
  * generated from the table.
  */
+import { inspect } from "node:util";
 
 /** Every error code with its sentence. */
 export const errorTable = {
@@ -69,7 +70,7 @@ export const errorTable = {
   ERR_RANK_EXITED: "A rank's process exited before it had said goodbye.",
   ERR_RANK_STOPPED: "A rank's process was stopped (SIGSTOP) and did not go on within `--liveness`.",
   ERR_RANK_KILLED: "A rank's process was ended by a signal.",
-  ERR_PROGRAM_THREW: "The program's `main` threw or rejected with an error that is not Rankwise's own.",
+  ERR_PROGRAM_THREW: "The program threw, in `main` or where nobody catches, what is not an error of Rankwise's own.",
   ERR_GROUP_ENDED: "The group has ended; `cause` carries the first cause.",
   ERR_INTERNAL: "An invariant of Rankwise itself does not hold; please report it.",
 } as const;
@@ -133,7 +134,7 @@ export function toWireError(error: unknown): WireError {
   if (error instanceof RankwiseError) {
     return { code: error.code, message: cut(error.message), context: wireContext(error.context) };
   }
-  const message = error instanceof Error ? (error.stack ?? error.message) : textOf(error);
+  const message = textOf(error);
   return { code: "ERR_PROGRAM_THREW", message: cut(message), context: {} };
 }
 
@@ -154,12 +155,16 @@ function cut(message: string): string {
   return message.length <= WIRE_MESSAGE_LENGTH_MAX ? message : `${message.slice(0, WIRE_MESSAGE_LENGTH_MAX)} …`;
 }
 
-/** A thrown value need not be an error, nor even have a text. */
+/** What was thrown, as people look for it; it need not be an error, nor even have a text. */
 function textOf(thrown: unknown): string {
   try {
-    return String(thrown);
+    if (thrown instanceof Error) {
+      const { stack, message }: { stack?: unknown; message: unknown } = thrown; // a program may have set them
+      return String(stack ?? message);
+    }
+    return `thrown was ${inspect(thrown)}, which is no Error and so tells no place; throw new Error(…)`;
   } catch {
-    return `a thrown ${typeof thrown} without a text`;
+    return `thrown was a value of type ${typeof thrown} without a text`;
   }
 }
 

@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import {
   type ErrorCode,
@@ -73,17 +74,32 @@ describe("wire form", () => {
 
   // a program may throw anything at all
   it.each([
-    ["text", "text"],
+    ["text", "'text'"],
     [7, "7"],
     [undefined, "undefined"],
     [null, "null"],
     [Symbol("s"), "Symbol(s)"],
-    [1n, "1"],
-  ])("of %o is its text", (thrown, message) => {
+    [1n, "1n"],
+    [{ code: 7 }, "{ code: 7 }"],
+    [Object.create(null), "[Object: null prototype] {}"],
+  ])("of %o says what it is, and that it is no error", (thrown, shown) => {
+    const message = `thrown was ${shown}, which is no Error and so tells no place; throw new Error(…)`;
     expect(toWireError(thrown)).toEqual({ code: "ERR_PROGRAM_THREW", message, context: {} });
   });
 
   it("of what cannot become a text is still an error", () => {
-    expect(toWireError(Object.create(null))).toMatchObject({ code: "ERR_PROGRAM_THREW" });
+    const hidden = {
+      [inspect.custom]: () => {
+        throw new Error("none of your business");
+      },
+    };
+    expect(toWireError(hidden)).toEqual({
+      code: "ERR_PROGRAM_THREW",
+      message: "thrown was a value of type object without a text",
+      context: {},
+    });
+    const odd = new Error("odd");
+    Object.defineProperty(odd, "stack", { value: 7 });
+    expect(toWireError(odd).message).toBe("7");
   });
 });
