@@ -1,10 +1,8 @@
 /** What ranks print, line by line: prefixed onto our stderr, and into files where that is asked for. */
-import { createWriteStream, type WriteStream } from "node:fs";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
-import { RankwiseError } from "../shared/errors.ts";
+import type { LineSink } from "./line-sink.ts";
+import { LogFolder } from "./log-folder.ts";
 
 /** A longer line is cut into several. */
 export const LINE_BYTES_MAX = 1024 * 1024;
@@ -61,11 +59,6 @@ export class LineSplitter {
   }
 }
 
-/** Where lines go; `process.stderr` is one. */
-export interface LineSink {
-  write(bytes: Buffer): unknown;
-}
-
 export interface OutputOptions {
   readonly job: string;
   /** Prefix lines with job, rank and stream, instead of the rank alone. */
@@ -86,21 +79,17 @@ export interface RankStreams {
 /** The output of all ranks of one supervisor. */
 export class RankOutput {
   readonly #options: OutputOptions;
+  readonly #logs: LogFolder | undefined;
   readonly #ends: Promise<unknown>[] = [];
 
-  constructor(options: OutputOptions) {
+  private constructor(options: OutputOptions, logs: LogFolder | undefined) {
     this.#options = options;
+    this.#logs = logs;
   }
 
-  /** @throws {ERR_USAGE} when the folder for files cannot be made. */
   static async open(options: OutputOptions): Promise<RankOutput> {
-    const { logDir } = options;
-    if (logDir !== undefined) {
-      await mkdir(logDir, { recursive: true }).catch((error: unknown) => {
-        throw new RankwiseError("ERR_USAGE", `--log-dir: cannot make ${logDir}: ${String(error)}`, {}, error);
-      });
-    }
-    return new RankOutput(options);
+    const { logDir, append = false, sink } = options;
+    return new RankOutput(options, logDir === undefined ? undefined : await LogFolder.open(logDir, append, sink));
   }
 
   /** Takes over what a rank prints, until its streams end. */
@@ -111,15 +100,16 @@ export class RankOutput {
 
   /** Resolves when every stream has ended and every file is closed. */
   async drained(): Promise<void> {
-    await Promise.allSettled(this.#ends);
+    await Promise.all(this.#ends);
+    await this.#logs?.closed();
   }
 
   #follow(rank: number, name: "stdout" | "stderr", extension: string, stream: Readable): void {
-    const { job, tagged, logDir, append = false, sink } = this.#options;
+    const { job, tagged, sink } = this.#options;
     const prefix = Buffer.from(tagged ? `[${job},${rank}]<${name}> ` : `[${rank}] `);
     const newline = Buffer.from("\n");
     const splitter = new LineSplitter((line) => sink.write(Buffer.concat([prefix, line, newline])));
-    const file = logDir === undefined ? undefined : openLog(join(logDir, `rank-${rank}.${extension}`), append, sink);
+    const file = this.#logs?.file(`rank-${rank}.${extension}`);
     stream.on("data", (chunk: Buffer) => {
       splitter.push(chunk);
       file?.write(chunk);
@@ -131,14 +121,7 @@ export class RankOutput {
         file?.end();
       });
     this.#ends.push(ended);
-    if (file !== undefined) this.#ends.push(finished(file));
   }
-}
-
-function openLog(path: string, append: boolean, sink: LineSink): WriteStream {
-  const file = createWriteStream(path, { flags: append ? "a" : "w" });
-  file.on("error", (error) => sink.write(Buffer.from(`rankwise: --log-dir: ${error.message}\n`)));
-  return file;
 }
 
 /** The last index of at most `limit` where a UTF-8 character starts; `limit` itself in bytes that are no UTF-8. */

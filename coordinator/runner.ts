@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { readTls, type TlsFiles } from "../shared/auth.ts";
 import { Coordinator, type CoordinatorOptions, type RunOutcome } from "./coordinator.ts";
-import type { LineSink } from "./output.ts";
+import type { LineSink } from "./line-sink.ts";
 import { Supervisor } from "./supervisor.ts";
 
 /** A job to run on this host. */

@@ -18,7 +18,7 @@ import { bytesOf } from "./connection.ts";
 import { Crew, type CrewMessage } from "./crew.ts";
 import { type Dialled, dialCoordinator } from "./dial.ts";
 import type { Interrupt } from "./monitor-events.ts";
-import type { LineSink } from "./output.ts";
+import type { LineSink } from "./line-sink.ts";
 
 export interface SupervisorOptions {
   /** `ws://host:port` of the coordinator. */

@@ -184,6 +184,8 @@ export const EXIT_CODES = {
   failure: 1,
   usage: 2,
   rendezvous: 3,
+  /** All went well, but a file that was asked for could not be written; EX_IOERR of sysexits(3). */
+  fileWrite: 74,
   timeout: 124,
   interrupted: 130,
   terminated: 143,

@@ -29,6 +29,7 @@ export const errorTable = {
   ERR_LIMIT: "A named limit would be exceeded; the message says which one.",
   ERR_JOIN_TIMEOUT: "Not all ranks had joined when the join deadline passed; the message lists the missing ones.",
   ERR_TIMEOUT: "The whole run took longer than `--timeout`.",
+  ERR_FILE_WRITE: "A log or a report could not be written; how the job ended is not touched by it.",
   ERR_INTERRUPTED: "The run was ended by SIGINT or SIGTERM.",
 
   // arguments, checked before a byte moves

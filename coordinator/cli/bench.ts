@@ -1,7 +1,7 @@
 /** `rankwise bench`: the benchmarks that users of nccl-tests know, with their flags and columns. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { availableParallelism, cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
@@ -15,7 +15,7 @@ import { type DType, dtypes } from "../../shared/dtype.ts";
 import { distFolder, installedVersion } from "../installation.ts";
 import { bandwidths, footerLines, resultLines } from "./bench-table.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, checkReportFile } from "./job.ts";
+import { callerFolder, checkReportFile, writeResults } from "./job.ts";
 import { parseCount, usage } from "./options.ts";
 
 interface Options {
@@ -119,12 +119,10 @@ async function bench(names: readonly string[], options: Options): Promise<number
     }
   });
   if (results.length > 0) say(footerLines(results));
-  if (file !== undefined) {
-    const lines = results.map((result) => ({ ...result, ...bandwidths(result) }));
-    await writeFile(file, `${JSON.stringify({ machine: { ...machine, transport }, plan, results: lines }, null, 2)}\n`);
-  }
   const wrong = results.some((result) => (result.wrong ?? 0) > 0);
-  return exitCode !== 0 ? exitCode : wrong ? 1 : 0;
+  const lines = results.map((result) => ({ ...result, ...bandwidths(result) }));
+  const told = { machine: { ...machine, transport }, plan, results: lines };
+  return writeResults(file, told, exitCode !== 0 ? exitCode : wrong ? 1 : 0);
 }
 
 /** A line of the file that rank 0 writes. */

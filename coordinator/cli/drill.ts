@@ -1,14 +1,12 @@
 /** `rankwise drill`: breaks real groups on purpose, and lets an outside observer judge how they end. */
-import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { RANKS_MAX } from "../../shared/constants.ts";
 import { type Drill, parsePoint, planDrills, type Point } from "../drill/plan.ts";
 import { scenarios } from "../drill/scenarios.ts";
 import { DRILL_TIMES, play } from "../drill/stage.ts";
 import { judge, type Observation, type Verdict } from "../drill/verdict.ts";
-import { writeAtomically } from "../run-report.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, checkReportFile } from "./job.ts";
+import { callerFolder, checkReportFile, writeResults } from "./job.ts";
 import { parseCount, usage } from "./options.ts";
 
 interface Options {
@@ -67,8 +65,7 @@ async function runDrills(names: readonly string[], options: Options): Promise<nu
   const failed = results.filter(({ passed }) => !passed).length;
   for (const line of summary(results)) process.stdout.write(`# ${line}\n`);
   process.stdout.write(`${results.length - failed} passed, ${failed} failed\n`);
-  if (file !== undefined) await writeAtomically(resolve(file), `${JSON.stringify(results, null, 2)}\n`);
-  return failed === 0 ? 0 : 1;
+  return writeResults(file, results, failed === 0 ? 0 : 1);
 }
 
 /** One drill, as `--json` writes it. */

@@ -1,9 +1,8 @@
 /** What `run` and `coordinator` do alike: they heed signals, and tell how the job ended. */
 import { constants } from "node:fs";
-import { access, stat } from "node:fs/promises";
+import { access, mkdir, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { RankwiseError } from "../../shared/errors.ts";
-import type { RunReport } from "../../shared/report.ts";
+import { EXIT_CODES } from "../../shared/constants.ts";
 import type { RunOutcome } from "../coordinator.ts";
 import type { Interrupt } from "../monitor-events.ts";
 import { writeAtomically } from "../run-report.ts";
@@ -51,19 +50,41 @@ export async function checkReportFile(file: string | undefined, cwd: string): Pr
   return path;
 }
 
+/**
+ * Makes the folder of `--log-dir` before a run; returns its whole path.
+ *
+ * @throws {ERR_USAGE} when it cannot be made or written
+ */
+export async function makeLogDir(folder: string | undefined, cwd: string): Promise<string | undefined> {
+  if (folder === undefined) return undefined;
+  const path = resolve(cwd, folder);
+  try {
+    await mkdir(path, { recursive: true });
+    await access(path, constants.W_OK);
+  } catch (error) {
+    throw usage(`--log-dir: cannot write into ${path}: ${(error as Error).message}`);
+  }
+  return path;
+}
+
 /** Prints how a job ended and writes its report; returns the exit code. */
 export async function conclude({ report, summary }: RunOutcome, reportFile: string | undefined): Promise<number> {
   if (summary !== "") process.stderr.write(`${summary}\n`);
-  if (reportFile !== undefined) await writeReport(reportFile, report);
+  const exitCode = await writeResults(reportFile, report, report.exitCode);
   if (report.ok) process.stdout.write("OK\n");
-  return report.exitCode;
+  return exitCode;
 }
 
-/** Whoever waits for a report must not take its absence for success. */
-async function writeReport(file: string, report: RunReport): Promise<void> {
+/**
+ * Writes the file of `--json`, if any; returns the exit code. What was found stands whatever becomes of the file, but
+ * whoever waits for it must not take its absence for success.
+ */
+export async function writeResults(file: string | undefined, results: unknown, exitCode: number): Promise<number> {
   try {
-    await writeAtomically(file, `${JSON.stringify(report, null, 2)}\n`);
+    if (file !== undefined) await writeAtomically(file, `${JSON.stringify(results, null, 2)}\n`);
+    return exitCode;
   } catch (error) {
-    throw new RankwiseError("ERR_USAGE", `--json: cannot write ${file}: ${(error as Error).message}`, {}, error);
+    process.stderr.write(`rankwise: ERR_FILE_WRITE: --json: cannot write ${file}: ${(error as Error).message}\n`);
+    return exitCode === EXIT_CODES.ok ? EXIT_CODES.fileWrite : exitCode;
   }
 }

@@ -15,7 +15,15 @@ import { addRankCommand } from "./rank.ts";
 import { addRunCommand } from "./run.ts";
 
 process.stderr.on("error", () => undefined); // nobody reads: the job goes on, and its exit code tells
-process.exit(await main(process.argv.slice(2)));
+const stdout = { isLost: false };
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE" || stdout.isLost) return; // nobody reads, or it has been told
+  stdout.isLost = true;
+  process.stderr.write(`rankwise: ERR_FILE_WRITE: cannot write to stdout: ${error.message}\n`);
+});
+const exitCode = await main(process.argv.slice(2));
+await new Promise(setImmediate); // a last line that could not be written is told a turn later
+process.exit(stdout.isLost && exitCode === EXIT_CODES.ok ? EXIT_CODES.fileWrite : exitCode);
 
 async function main(args: readonly string[]): Promise<number> {
   const border = args.includes("--") ? args.indexOf("--") : args.length;

@@ -1,12 +1,11 @@
 /** `rankwise rank`: the supervisor of the ranks of this host. */
-import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { ENV } from "../../shared/config.ts";
 import { RANKS_MAX } from "../../shared/constants.ts";
 import { exitCodeOf } from "../causes.ts";
 import { Supervisor } from "../supervisor.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, onSignals } from "./job.ts";
+import { callerFolder, makeLogDir, onSignals } from "./job.ts";
 import {
   addTlsOptions,
   tlsFiles,
@@ -53,9 +52,10 @@ async function supervise(options: Options): Promise<number> {
   const cwd = callerFolder(process.env);
   const tls = tlsFiles(options, cwd);
   const url = coordinatorUrl(options.coordinator ?? process.env[ENV.coordinator], tls !== undefined);
-  const { bind, advertise, logDir } = options;
+  const { bind, advertise } = options;
   if (isWildcard(advertise)) throw usage(`--advertise ${advertise}: a wildcard is no name; give the one of this host`);
   const token = await needToken(options.tokenFile);
+  const logDir = await makeLogDir(options.logDir, cwd);
   const joined: { supervisor?: Supervisor } = {};
   onSignals((signal) => {
     // before it has joined there is nothing to end but this process
@@ -72,7 +72,7 @@ async function supervise(options: Options): Promise<number> {
     advertise,
     cwd,
     tagOutput: options.tagOutput,
-    logDir: logDir === undefined ? undefined : resolve(cwd, logDir),
+    logDir,
     sink: process.stderr,
   });
   return joined.supervisor.done;

@@ -1,10 +1,9 @@
 /** `rankwise run`: all ranks on this host. */
-import { resolve } from "node:path";
 import type { Command } from "commander";
 import { findProgram } from "../programs.ts";
 import { runJob } from "../runner.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, checkReportFile, conclude, onSignals, onStateAsked, tellRestart } from "./job.ts";
+import { callerFolder, checkReportFile, conclude, makeLogDir, onSignals, onStateAsked, tellRestart } from "./job.ts";
 import {
   addJobOptions,
   addOutputOptions,
@@ -37,7 +36,7 @@ async function run(name: string, options: Options, args: readonly string[]): Pro
   const settings = settingsOf(options, args);
   const program = await findProgram(name, cwd);
   const reportFile = await checkReportFile(options.json, cwd);
-  const { logDir } = options;
+  const logDir = await makeLogDir(options.logDir, cwd);
   const outcome = await runJob({
     program,
     programName: name,
@@ -48,7 +47,7 @@ async function run(name: string, options: Options, args: readonly string[]): Pro
     tls: tlsFiles(options, cwd),
     cwd,
     tagOutput: options.tagOutput,
-    logDir: logDir === undefined ? undefined : resolve(cwd, logDir),
+    logDir,
     sink: process.stderr,
     maxRestarts: options.maxRestarts,
     onRestart: tellRestart,

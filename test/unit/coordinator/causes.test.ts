@@ -39,6 +39,7 @@ describe("exitCodeOf", () => {
         "ERR_LIMIT",
         "ERR_JOIN_TIMEOUT",
       ],
+      "74": ["ERR_FILE_WRITE"],
       "124": ["ERR_TIMEOUT"],
       "143": ["ERR_INTERRUPTED"],
       "128": ["ERR_RANK_KILLED"],

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -67,7 +68,7 @@ describe("RankOutput", () => {
   }
 
   test("prefixes whole lines of both streams with the rank", async () => {
-    const output = new RankOutput({ job: "j", tagged: false, logDir: undefined, sink });
+    const output = await RankOutput.open({ job: "j", tagged: false, logDir: undefined, sink });
     const [zero, one] = [streams(), streams()];
     output.attach(0, zero);
     output.attach(1, one);
@@ -94,16 +95,51 @@ describe("RankOutput", () => {
     expect(await readFile(join(logDir, "rank-3.err"), "utf8")).toBe("err");
   });
 
-  test("a folder that cannot be made is a usage error", async () => {
+  test("a folder that cannot be made is told once, and the output goes on", async () => {
     const logDir = join(fileURLToPath(import.meta.url), "logs");
-    const opened = RankOutput.open({ job: "j", tagged: false, logDir, sink });
-    await expect(opened).rejects.toMatchObject({ code: "ERR_USAGE" });
+    const output = await RankOutput.open({ job: "j", tagged: false, logDir, sink });
+    const rank = streams();
+    output.attach(0, rank);
+    rank.stdout.end("out\n");
+    rank.stderr.end();
+    await output.drained();
+    expect(printed).toMatch(
+      /^rankwise: ERR_FILE_WRITE: --log-dir: cannot make \S+: ENOTDIR.*; the job goes on without logs\n\[0\] out\n$/u,
+    );
+  });
+
+  test("a file that cannot be written any more is told once, and the others are written", async () => {
+    await symlink("/dev/full", join(folder, "rank-0.out"));
+    await symlink("/dev/full", join(folder, "rank-1.err"));
+    const output = await RankOutput.open({ job: "j", tagged: false, logDir: folder, sink });
+    const [zero, one] = [streams(), streams()];
+    output.attach(0, zero);
+    output.attach(1, one);
+    for (const { stdout, stderr } of [zero, one]) {
+      for (let line = 0; line < 3; line++) {
+        stdout.write("out\n");
+        stderr.write("err\n");
+        await sleep(20); // long enough for a file to have failed in between
+      }
+      stdout.end();
+      stderr.end();
+    }
+    await output.drained();
+    const lines = printed.split("\n");
+    const told = lines.filter((line) => line.startsWith("rankwise: "));
+    expect(told).toEqual([
+      `rankwise: ERR_FILE_WRITE: --log-dir: cannot write ${join(folder, "rank-0.out")}: ENOSPC: no space left on device, write; the job goes on without this log`,
+      "rankwise: ERR_FILE_WRITE: --log-dir: 2 logs in all could not be written",
+    ]);
+    expect(lines.filter((line) => /^\[[01]\] (?:out|err)$/u.test(line))).toHaveLength(12);
+    expect(await readFile(join(folder, "rank-0.err"), "utf8")).toBe("err\n".repeat(3));
+    expect(await readFile(join(folder, "rank-1.out"), "utf8")).toBe("out\n".repeat(3));
   });
 
   test("a flood arrives complete and in order", async () => {
     const script = fileURLToPath(new URL("../../fixtures/processes/floods.mjs", import.meta.url));
     const child = spawn(process.execPath, [script], { stdio: ["ignore", "pipe", "pipe"] });
-    const output = new RankOutput({ job: "j", tagged: false, logDir: undefined, sink });
+    const output = await RankOutput.open({ job: "j", tagged: false, logDir: undefined, sink });
     output.attach(0, child);
     await output.drained();
     const lines = printed.split("\n").filter((line) => line !== "");
