@@ -45,6 +45,19 @@ export function hostLostCause(supervisor: SupervisorEntry, reason: string): Caus
   return { rank: null, pid, host, code: "ERR_HOST_LOST", message, call: null };
 }
 
+/** The cause that a stop of the coordinator is that made its ranks give it up. */
+export function stalledCause(stallMs: number): Cause {
+  const message = `the coordinator was stopped for ${(stallMs / 1000).toFixed(1)} s, so its ranks heard nothing of it for --liveness and ended themselves`;
+  return jobCause({ code: "ERR_COORDINATOR_LOST", message, context: {} }, null);
+}
+
+/** Whether a cause is what a stalled coordinator sees of ranks that have given it up; `exit` is how the rank ended. */
+export function followsFromStall({ code }: Pick<Cause, "code">, exit: Ending | null): boolean {
+  if (code === "ERR_RANK_EXITED") return exit?.exitCode === EXIT_CODES.failure;
+  if (code === "ERR_RANK_KILLED") return exit?.signal === "SIGKILL";
+  return code === "ERR_PEER_LOST" || code === "ERR_HOST_LOST" || code === "ERR_COORDINATOR_LOST";
+}
+
 /** An error of the job or of a host's supervisor as a cause. */
 export function jobCause(error: WireError, host: string | null): Cause {
   return { rank: null, pid: null, host, code: error.code, message: error.message, call: null };

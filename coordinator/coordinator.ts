@@ -18,6 +18,7 @@ import type { Interrupt, MonitorCommand, MonitorEvent } from "./monitor-events.t
 import { Rendezvous, type RendezvousCommand, type RendezvousEvent } from "./rendezvous.ts";
 import { runReport } from "./run-report.ts";
 import { type ControlHello, ControlServer } from "./server.ts";
+import { StallWatch } from "./stall-watch.ts";
 import { Switchboard } from "./switchboard.ts";
 import { waitTable } from "./wait-table.ts";
 
@@ -65,6 +66,7 @@ export class Coordinator {
   /** Ranks that have answered what they are doing. */
   readonly #answered = new Set<number>();
   readonly #links: LinkJudge;
+  readonly #stalls: StallWatch;
   #rendezvous: Rendezvous;
   #monitor: Monitor;
   #epochStartedAtMs = this.#startedAtMs;
@@ -74,7 +76,12 @@ export class Coordinator {
   private constructor(options: CoordinatorOptions) {
     this.#options = options;
     this.outcome = this.#outcome.promise;
-    this.#links = new LinkJudge(options.settings.livenessMs);
+    const { livenessMs } = options.settings;
+    this.#links = new LinkJudge(livenessMs);
+    this.#stalls = new StallWatch({
+      livenessMs,
+      onStall: (stallMs) => this.#watch({ type: "stalled", stallMs, atMs: nowMs() }),
+    });
     this.#rendezvous = this.#makeRendezvous();
     this.#monitor = this.#makeMonitor();
   }
@@ -124,6 +131,7 @@ export class Coordinator {
   /** Ends every connection. A command leaves without it: its peers go only after it has. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
+    this.#stalls.stop();
     this.#switchboard.close();
     await this.#server.close();
   }
@@ -313,6 +321,7 @@ export class Coordinator {
   }
 
   #watch(event: MonitorEvent): void {
+    this.#stalls.look(); // a stall comes before whatever it has brought about
     for (const command of this.#monitor.handle(event)) this.#carryOut(command);
     this.#schedule();
   }

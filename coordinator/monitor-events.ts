@@ -45,6 +45,8 @@ export type MonitorEvent = { readonly atMs: number } & (
   | { readonly type: "supervisor_lost"; readonly supervisor: number; readonly reason: string }
   | { readonly type: "cleared"; readonly supervisor: number }
   | { readonly type: "rendezvous_failed"; readonly error: WireError }
+  /** The coordinator itself did not run for so long, until just now. */
+  | { readonly type: "stalled"; readonly stallMs: number }
   | { readonly type: "interrupted"; readonly signal: Interrupt }
   | { readonly type: "tick" }
 );

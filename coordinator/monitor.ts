@@ -9,14 +9,16 @@
  *
  * A pure state machine: it does no I/O and reads no clock. Events go in, commands come out.
  */
-import { CLEAR_MS, LAST_WORDS_MS, SIGTERM_SETTLE_MS } from "../shared/constants.ts";
+import { CLEAR_MS, LAST_WORDS_MS, SIGTERM_SETTLE_MS, STALL_NEWS_MS } from "../shared/constants.ts";
 import type { Cause } from "../shared/messages.ts";
 import {
   exitCodeOf,
+  followsFromStall,
   hostLostCause,
   interruptedCause,
   jobCause,
   linkCutCause,
+  stalledCause,
   stoppedCause,
   timeoutCause,
 } from "./causes.ts";
@@ -51,6 +53,8 @@ export class Monitor {
   #failure: GroupFailure | null = null;
   #interrupts: { signal: Interrupt; atMs: number }[] = [];
   #killedAtMs: number | undefined;
+  /** The latest stall of the coordinator. */
+  #stall: { readonly stallMs: number; readonly atMs: number } | undefined;
   /** Time of the latest event: whatever was due until then has been done. */
   #nowMs: number;
 
@@ -166,6 +170,9 @@ export class Monitor {
       case "rendezvous_failed":
         this.#firstCause.addCertain(jobCause(event.error, null), atMs);
         break;
+      case "stalled":
+        this.#stall = event;
+        break;
       case "interrupted":
         this.#interrupts.push({ signal: event.signal, atMs });
         break;
@@ -210,12 +217,20 @@ export class Monitor {
   #causeOf(atMs: number): Cause | undefined {
     const { startedAtMs, timeoutMs } = this.#options;
     const settled = this.#firstCause.settled(atMs);
-    if (settled !== undefined) return settled;
+    if (settled !== undefined) return this.#stallBehind(settled, atMs) ?? settled;
     const [first, second] = this.#interrupts;
     if (first !== undefined && (first.signal === "SIGINT" || second !== undefined || atMs >= this.#sigtermDeadlineMs)) {
       return interruptedCause(first.signal);
     }
     return this.#phase === "running" && atMs >= startedAtMs + timeoutMs ? timeoutCause(timeoutMs) : undefined;
+  }
+
+  /** A coordinator that was stopped itself names no rank for what followed from that. */
+  #stallBehind(cause: Cause, atMs: number): Cause | undefined {
+    const stall = this.#stall;
+    const exit = cause.rank === null ? null : this.roster.rank(cause.rank).exit;
+    const recent = stall !== undefined && atMs < stall.atMs + STALL_NEWS_MS;
+    return recent && followsFromStall(cause, exit) ? stalledCause(stall.stallMs) : undefined;
   }
 
   #fail(cause: Cause, atMs: number): void {

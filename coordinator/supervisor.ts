@@ -10,7 +10,7 @@ import type { WebSocket } from "ws";
 import { readTls, type TlsFiles } from "../shared/auth.ts";
 import { type Deferred, deferred } from "../shared/async.ts";
 import { decodeMessage, encodeMessage } from "../shared/codec.ts";
-import { DEPARTURE_MS, DEPARTURE_TIMEOUT_MS, PROTOCOL_VERSION } from "../shared/constants.ts";
+import { DEPARTURE_MS, DEPARTURE_TIMEOUT_MS, PROTOCOL_VERSION, STALL_NEWS_MS } from "../shared/constants.ts";
 import { isErrorCode, RankwiseError } from "../shared/errors.ts";
 import { type LivenessCheck, watchLiveness } from "../shared/liveness.ts";
 import type { Message, MessageOf } from "../shared/messages.ts";
@@ -19,6 +19,7 @@ import { Crew, type CrewMessage } from "./crew.ts";
 import { type Dialled, dialCoordinator } from "./dial.ts";
 import type { Interrupt } from "./monitor-events.ts";
 import type { LineSink } from "./line-sink.ts";
+import { StallWatch } from "./stall-watch.ts";
 
 export interface SupervisorOptions {
   /** `ws://host:port` of the coordinator. */
@@ -61,6 +62,9 @@ export class Supervisor {
   /** The ranks of the latest epoch. */
   #crew: Crew | undefined;
   #liveness: LivenessCheck | undefined;
+  #stalls: StallWatch | undefined;
+  /** The latest stall of this process, and until when what is heard may follow from it. */
+  #latestStall: { readonly stallMs: number; readonly untilMs: number } | undefined;
   #finished: number | undefined;
   #interrupt: Interrupt | undefined;
 
@@ -183,9 +187,14 @@ export class Supervisor {
     );
     socket.on("pong", check.heard);
     this.#liveness = check;
+    const onStall = (stallMs: number): void => {
+      this.#latestStall = { stallMs, untilMs: performance.now() + STALL_NEWS_MS };
+    };
+    this.#stalls = new StallWatch({ livenessMs, onStall });
   }
 
   async #closed(reason: string): Promise<void> {
+    this.#stalls?.look();
     if (this.#finished !== undefined) {
       this.#liveness?.stop();
       await sleep(DEPARTURE_MS);
@@ -198,6 +207,7 @@ export class Supervisor {
   /** Ends the ranks without being told to, and then itself. */
   async #leave(error: RankwiseError): Promise<void> {
     this.#liveness?.stop();
+    this.#stalls?.stop();
     await this.#crew?.clear(this.#crew.graceMs);
     this.#socket.terminate();
     this.#done.reject(error);
@@ -205,7 +215,17 @@ export class Supervisor {
 
   #lost(reason: string): RankwiseError {
     if (this.#interrupt !== undefined) return new RankwiseError("ERR_INTERRUPTED", `got ${this.#interrupt}`);
-    return new RankwiseError("ERR_COORDINATOR_LOST", `the coordinator at ${this.#options.url} is lost: ${reason}`);
+    return new RankwiseError(
+      "ERR_COORDINATOR_LOST",
+      `the coordinator at ${this.#options.url} is lost: ${this.#ownStall() ?? reason}`,
+    );
+  }
+
+  /** A supervisor that was stopped itself has lost its coordinator by that. */
+  #ownStall(): string | undefined {
+    const stall = this.#latestStall;
+    if (stall === undefined || performance.now() > stall.untilMs) return undefined;
+    return `this supervisor was stopped for ${(stall.stallMs / 1000).toFixed(1)} s (--liveness)`;
   }
 
   #send(message: Message): void {

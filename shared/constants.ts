@@ -100,6 +100,12 @@ export const LIVENESS_MS = 3000;
 /** Pings that a supervisor may leave unanswered; they are sent so often that one more is `--liveness` of silence. */
 export const LIVENESS_MISSES_MAX = 3;
 
+/** A stop of the coordinator or a supervisor so long, as a share of `--liveness`, may have cost it its peers: one ping early. */
+export const STALL_SHARE = 0.7;
+
+/** How long after such a stop news of lost peers are taken for its consequences. */
+export const STALL_NEWS_MS = 1000;
+
 /** How often a supervisor looks at the state of its ranks: so many times in `--liveness`. */
 export const STATE_SAMPLES = 8;
 

@@ -490,6 +490,41 @@ describe("a stopped rank", () => {
   });
 });
 
+describe("a coordinator that was stopped itself", () => {
+  const stalled: Happening = { type: "stalled", stallMs: 7000 };
+
+  test.each<[string, Happening[]]>([
+    ["ranks that have ended themselves", [closed(2), exited(2, 1), closed(0), exited(0, 1)]],
+    ["a rank in a loop that was killed", [closed(1), exited(1, null, "SIGKILL")]],
+    ["a rank that has lost another one", [lost(3, 2), closed(2), exited(2, 1)]],
+    ["a supervisor that has left", [{ type: "supervisor_lost", supervisor: 20, reason: "closed" }]],
+  ])("names nobody but itself: %s", (_name, happenings) => {
+    const drive = new Drive().at(9000, stalled);
+    for (const happening of happenings) drive.at(9001, happening);
+    drive.until(9500);
+    expect(drive.find("abort")?.cause).toMatchObject({ code: "ERR_COORDINATOR_LOST", rank: null });
+    expect(drive.find("abort")?.cause.message).toContain("the coordinator was stopped for 7.0 s");
+    expect(drive.toTheEnd().find("finished")).toMatchObject({ exitCode: 1 });
+  });
+
+  test.each<[string, Happening[], ErrorCode]>([
+    ["its own mistake", [failed(1, "ERR_PROGRAM_THREW")], "ERR_PROGRAM_THREW"],
+    ["an exit with a code of its own", [closed(1), exited(1, 7)], "ERR_RANK_EXITED"],
+    ["a crash", [closed(1), exited(1, null, "SIGSEGV")], "ERR_RANK_KILLED"],
+  ])("still names the rank for %s", (_name, happenings, code) => {
+    const drive = new Drive().at(9000, stalled);
+    for (const happening of happenings) drive.at(9001, happening);
+    expect(drive.until(9500).find("abort")?.cause).toMatchObject({ code, rank: 1 });
+  });
+
+  test("and nothing has failed when nobody has given it up", () => {
+    const drive = new Drive().at(9000, stalled).until(12_000);
+    expect(drive.kinds()).toEqual([]);
+    drive.at(12_001, closed(1)).at(12_001, exited(1, null, "SIGKILL"));
+    expect(drive.find("abort")?.cause, "long after the stall").toMatchObject({ code: "ERR_RANK_KILLED", rank: 1 });
+  });
+});
+
 test("what processes do, and what ranks answer, changes nothing but the roster", () => {
   const drive = new Drive().at(10, { type: "rank_states", states: [{ rank: 1, state: "busy" }] });
   drive.at(20, { type: "state", rank: 0, state });
