@@ -110,7 +110,7 @@ export class Crew {
   async #start(): Promise<void> {
     const { assign, tagOutput, logDir, sink, report } = this.#options;
     this.#folder = await mkdtemp(join(tmpdir(), "rw-"));
-    this.#warden = new Warden(this.#folder);
+    this.#warden = new Warden(this.#folder, assign.settings.livenessMs);
     this.#output = await RankOutput.open({
       job: assign.job,
       tagged: tagOutput,

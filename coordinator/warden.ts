@@ -1,32 +1,59 @@
 /**
- * What is left of a supervisor that was killed: a shell that waits for the end of a pipe.
+ * What is left of a supervisor that was killed or stopped: a shell that waits for the end of a pipe.
  *
  * A supervisor ends its ranks by itself, and ranks that lose their coordinator end themselves; neither helps when the
- * supervisor is killed while a rank is in an endless loop or has left children. The pipe's end is the news of that
- * death which nothing can suppress.
+ * supervisor is killed, or stopped for good, while a rank is in an endless loop or has left children. The pipe's end is
+ * the news of a death which nothing can suppress. A stop closes no pipe, so a second shell looks at the supervisor's
+ * state now and then: what it costs is one `sleep` a look.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { ORPHAN_MS } from "../shared/constants.ts";
+import { LIVENESS_MISSES_MAX, ORPHAN_MS } from "../shared/constants.ts";
 
-/** Reads lists of process groups, the latest of which counts; at the pipe's end kills them and removes the folder. */
+/**
+ * Reads lists of process groups, the latest of which counts; at the pipe's end kills them and removes the folder.
+ * A supervisor that is found stopped for as long as it takes its ranks to give it up has only its groups killed: it
+ * may go on, and then has something to tell. A trap ends a `read`, in some shells with a failure.
+ */
 const SCRIPT = `
-groups=
-while read -r line; do
-  [ "$line" = dismissed ] && exit 0
-  groups=$line
+orphan=$1 folder=$2 supervisor=$3 pause=$4 looks=$5
+groups= trapped=
+strike() { for group in $groups; do kill -KILL "-$group" 2>/dev/null; done; }
+stopped() {
+  read -r stat <"/proc/$supervisor/stat" || exit 0
+  case \${stat##*) } in [Tt]*) return 0 ;; esac
+  return 1
+}
+trap 'trapped=yes; strike' USR1
+(
+  seen=0
+  while sleep "$pause"; do
+    if stopped; then seen=$((seen + 1)); else seen=0; fi
+    [ "$seen" -ge "$looks" ] && sleep "$orphan" && stopped && kill -USR1 $$ && exit 0
+  done
+) 2>/dev/null &
+while read -r line || [ -n "$trapped" ]; do
+  trapped=
+  case $line in
+    dismissed) kill -KILL 0 ;;
+    '') ;;
+    *) groups=$line ;;
+  esac
 done
-sleep "$1"
-for group in $groups; do kill -KILL "-$group" 2>/dev/null; done
-rm -rf -- "$2"
+sleep "$orphan"
+strike
+rm -rf -- "$folder"
+kill -KILL 0
 `;
 
 /** A warden at its post. Where there is no shell, there is none, and all else works as before. */
 export class Warden {
   readonly #child: ChildProcess;
 
-  /** Posts a warden that in the end also removes a folder. */
-  constructor(folder: string) {
-    const args = ["-c", SCRIPT, "rankwise-warden", String(ORPHAN_MS / 1000), folder];
+  /** Posts a warden over this process; in the end it also removes a folder. */
+  constructor(folder: string, livenessMs: number) {
+    const looks = LIVENESS_MISSES_MAX + 1;
+    const numbers = [process.pid, livenessMs / looks / 1000, looks];
+    const args = ["-c", SCRIPT, "rankwise-warden", String(ORPHAN_MS / 1000), folder, ...numbers.map(String)];
     this.#child = spawn("/bin/sh", args, { cwd: "/", detached: true, stdio: ["pipe", "ignore", "ignore"] });
     this.#child.on("error", () => undefined);
     this.#child.stdin?.on("error", () => undefined);
