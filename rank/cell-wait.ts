@@ -1,6 +1,6 @@
 import { type Deferred, deferred } from "../shared/async.ts";
 import { RankwiseError } from "../shared/errors.ts";
-import { formatShape } from "../shared/shape.ts";
+import { offsetOf } from "../shared/shape.ts";
 import type { PendingWait } from "../shared/messages.ts";
 import type { CallContext } from "./group.ts";
 import type { Allocation } from "./memory/registry.ts";
@@ -103,7 +103,7 @@ export class CellWait implements CellWaiter, PendingEntry {
     const who = missing.length === 0 ? "" : `, missing rank ${missing.join(", ")}`;
     return new RankwiseError(
       "ERR_WAIT_TIMEOUT",
-      `${label}: waited ${waitedMs} ms for cell ${formatShape(this.#offset())} of signal "${this.#signal.name}" to be ${this.compare} ${this.expected}; ` +
+      `${label}: waited ${waitedMs} ms for ${this.#cells.describe(this.#cell)} to be ${this.compare} ${this.expected}; ` +
         `it holds ${this.#cells.value(this.#cell)}, last changed by ${this.#cells.describeWriter(this.#cell)}${who}. ` +
         "Either the notify was not sent, or it went to another cell; a legitimate longer wait needs --wait-timeout or timeoutMs",
       {
@@ -119,12 +119,6 @@ export class CellWait implements CellWaiter, PendingEntry {
 
   /** The cell as offsets in the signal's shape. */
   #offset(): number[] {
-    const offset: number[] = [];
-    let rest = this.#cell;
-    for (const length of [...this.#signal.shape].reverse()) {
-      offset.unshift(rest % length);
-      rest = Math.floor(rest / length);
-    }
-    return offset;
+    return offsetOf(this.#cell, this.#signal.shape);
   }
 }

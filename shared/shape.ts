@@ -204,6 +204,11 @@ export function strideElements(shape: Shape): number[] {
   return strides;
 }
 
+/** The offset of the element with this row-major index, one number for each dimension. */
+export function offsetOf(index: number, shape: Shape): number[] {
+  return strideElements(shape).map((stride, d) => Math.floor(index / stride) % at(shape, d));
+}
+
 /** A value for a message, short. */
 export function describe(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);

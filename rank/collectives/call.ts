@@ -5,7 +5,7 @@
 import { ignore } from "../../shared/async.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { fingerprint } from "../../shared/frame.ts";
-import { describe } from "../../shared/shape.ts";
+import { describe, offsetOf } from "../../shared/shape.ts";
 import type { Engine } from "../engine.ts";
 import type { CallContext, Group } from "../group.ts";
 import type { Allocation } from "../memory/registry.ts";
@@ -314,11 +314,12 @@ export class CallBook {
 }
 
 function checkClean(spec: CollectiveSpec): void {
-  const cell = spec.signal.cells?.uncleanCell();
-  if (cell === undefined) return;
+  const { cells, name, shape } = spec.signal;
+  const cell = cells?.uncleanCell();
+  if (cells === undefined || cell === undefined) return;
   throw new RankwiseError(
     "ERR_SIGNAL_NOT_CLEAN",
-    `${spec.op}: cell ${cell} of signal "${spec.signal.name}" holds ${spec.signal.cells?.value(cell) ?? 0}, last changed by Set; a builtin counts credits and needs a signal of its own, or one whose cells are zero`,
-    { window: spec.signal.name, offset: cell, collective: spec.op },
+    `${spec.op}: ${cells.describe(cell)} holds ${cells.value(cell)}, last changed by Set; a builtin counts credits and needs a signal of its own, or one whose cells are zero`,
+    { window: name, offset: offsetOf(cell, shape), collective: spec.op },
   );
 }

@@ -1,4 +1,5 @@
 /** One cell of the conformance matrix, run by every rank of a job: a collective, a dtype, a length, an op and a mode. */
+import { formatShape, offsetOf } from "../../shared/shape.ts";
 import type { Comm } from "../comm.ts";
 import type { Tensor } from "../memory/tensor.ts";
 import type { Signal } from "../window.ts";
@@ -44,7 +45,8 @@ export async function runCell(
     if (Buffer.compare(before, input.bytes) !== 0) difference ??= `round ${round}: the input was changed`;
   }
   const cellLeft = signal.local.array.findIndex((value) => value !== 0);
-  if (cellLeft >= 0) difference ??= `signal cell ${cellLeft} holds ${String(signal.local.array[cellLeft])} at the end`;
+  if (cellLeft >= 0)
+    difference ??= `signal cell ${formatShape(offsetOf(cellLeft, signal.shape))} holds ${String(signal.local.array[cellLeft])} at the end`;
   await Promise.all([data.free(), signal.free()]);
   return difference;
 }

@@ -68,7 +68,7 @@ export class Registry {
     }
     const count = elementCount(kind, shape);
     const local = new Tensor(dtype, shape, arrayOver(dtype, allocate(`${kind} "${name}"`, bytes), 0, count));
-    const cells = kind === "signal" ? new SignalCells(local.array as Int32Array) : undefined;
+    const cells = kind === "signal" ? new SignalCells(local.array as Int32Array, name, shape) : undefined;
     const allocation: Allocation = {
       groupId,
       ordinal: list.length,

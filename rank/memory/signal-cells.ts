@@ -5,6 +5,7 @@
  * satisfied since; Set and AtomicAdd must not meet on one cell without such a wait in between.
  */
 import { RankwiseError } from "../../shared/errors.ts";
+import { formatShape, offsetOf, type Shape } from "../../shared/shape.ts";
 import { type NotifyOp, WaitCmp } from "../primitives.ts";
 
 /** Somebody who waits for a cell. `met` is called at most once, inside the change that satisfied the condition. */
@@ -24,6 +25,8 @@ const NOBODY = -2;
 
 export class SignalCells {
   readonly values: Int32Array;
+  readonly #name: string;
+  readonly #shape: Shape;
   readonly #lastKind: Uint8Array;
   readonly #waitedSince: Uint8Array;
   readonly #lastWriter: Int16Array;
@@ -31,8 +34,11 @@ export class SignalCells {
   /** Builtin calls that use this signal now. */
   #builtins = 0;
 
-  constructor(values: Int32Array) {
+  /** Over the memory of a signal with this name and shape, for messages that tell of it. */
+  constructor(values: Int32Array, name: string, shape: Shape) {
     this.values = values;
+    this.#name = name;
+    this.#shape = shape;
     this.#lastKind = new Uint8Array(values.length);
     this.#waitedSince = new Uint8Array(values.length);
     this.#lastWriter = new Int16Array(values.length).fill(NOBODY);
@@ -57,15 +63,20 @@ export class SignalCells {
     const kind = op === "set" ? SET : ADD;
     const last = this.#lastKind[cell] ?? NEVER;
     if (kind === SET && this.#builtins > 0) {
-      throw new RankwiseError("ERR_NOTIFY_MIXED", `a Set arrived at cell ${cell} while a builtin counts credits there`);
+      throw this.#mixed(cell, `a Set arrived at ${this.describe(cell)} while a builtin counts credits there`);
     }
     if (last !== NEVER && last !== kind && this.#waitedSince[cell] === 0) {
       const [now, before] = kind === SET ? ["Set", "AtomicAdd"] : ["AtomicAdd", "Set"];
-      throw new RankwiseError(
-        "ERR_NOTIFY_MIXED",
-        `${now} on cell ${cell}, last changed by ${before} from ${this.describeWriter(cell)}, with no satisfied wait in between`,
+      throw this.#mixed(
+        cell,
+        `${now} on ${this.describe(cell)}, last changed by ${before} from ${this.describeWriter(cell)}, with no satisfied wait in between`,
       );
     }
+  }
+
+  /** `cell [1, 0] of signal "arrived"`. */
+  describe(cell: number): string {
+    return `cell ${formatShape(offsetOf(cell, this.#shape))} of signal "${this.#name}"`;
   }
 
   value(cell: number): number {
@@ -120,6 +131,13 @@ export class SignalCells {
 
   leaveBuiltin(): void {
     this.#builtins -= 1;
+  }
+
+  #mixed(cell: number, message: string): RankwiseError {
+    return new RankwiseError("ERR_NOTIFY_MIXED", message, {
+      window: this.#name,
+      offset: offsetOf(cell, this.#shape),
+    });
   }
 
   #wake(cell: number): void {

@@ -196,7 +196,7 @@ const tamperings: readonly Tampering[] = [
   { name: "frame with unknown flags", issue: notify, change: ({ flags }) => ({ flags: flags | 128 }), code: "ERR_BAD_FRAME", message: /flags/u }, // prettier-ignore
   { name: "second welcome", issue: notify, change: () => ({ kind: FrameKind.Welcome }), code: "ERR_BAD_FRAME", message: /welcome/u }, // prettier-ignore
   { name: "frame whose number is not the next", issue: notify, change: ({ serial }) => ({ serial: serial + 1 }), code: "ERR_BAD_FRAME", message: /frame \d+ arrived where frame \d+ was due/u }, // prettier-ignore
-  { name: "Set over AtomicAdd", issue: async (things) => { await notify(things); await things.signal.notify(1, [0, 0], 5, ADD); }, change: ({ value, flags }) => (value === 5 ? { flags: flags & ~FrameFlag.SignalAdd } : {}), code: "ERR_NOTIFY_MIXED", message: /Set on cell 0, last changed by AtomicAdd from rank 0/u }, // prettier-ignore
+  { name: "Set over AtomicAdd", issue: async (things) => { await notify(things); await things.signal.notify(1, [0, 0], 5, ADD); }, change: ({ value, flags }) => (value === 5 ? { flags: flags & ~FrameFlag.SignalAdd } : {}), code: "ERR_NOTIFY_MIXED", message: /Set on cell \[0, 0\] of signal "signal", last changed by AtomicAdd from rank 0/u }, // prettier-ignore
 ];
 
 describe.each(["inproc", "tcp", "tcp direct"] as const)("the owner, over %s", (transport) => {

@@ -77,7 +77,10 @@ export const signalSuite: readonly Guarantee[] = [
     line: 5,
     name: "Set and AtomicAdd that meet on one cell end the group and name the sender",
     job: { waitTimeoutMs: 1000 },
-    verdict: endsWith("ERR_NOTIFY_MIXED", /rank \d+, frame from rank \d+: AtomicAdd on cell 1, last changed by Set/u),
+    verdict: endsWith(
+      "ERR_NOTIFY_MIXED",
+      /rank \d+, frame from rank \d+: AtomicAdd on cell \[1\] of signal "signal", last changed by Set/u,
+    ),
     program: async ({ comm, sends, other }) => {
       const signal = await comm.signal("signal", [2]);
       if (!sends) return;

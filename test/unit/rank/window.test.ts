@@ -413,10 +413,11 @@ describe("primitives", () => {
 
   it("mix Set and AtomicAdd on one's own cell only once, and the group ends", async () => {
     const rig = new Rig();
-    const signal = await rig.signal("signal", [1]);
-    await signal.notify(0, [0], 4, Set);
-    const error = await errorOf(() => signal.notify(0, [0], 1, AtomicAdd));
+    const signal = await rig.signal("signal", [2, 3]);
+    await signal.notify(0, [1, 2], 4, Set);
+    const error = await errorOf(() => signal.notify(0, [1, 2], 1, AtomicAdd));
     expect(error.code).toBe("ERR_NOTIFY_MIXED");
+    expect(error.context).toEqual({ window: "signal", offset: [1, 2] });
     expect(rig.failure).toMatchObject({ error, call: "notify", suspect: null });
   });
 

@@ -10,6 +10,7 @@ import {
   describe as describeValue,
   elementCount,
   formatShape,
+  offsetOf,
   rangesOverlap,
   sameShape,
   type Span,
@@ -347,6 +348,10 @@ describe("small helpers", () => {
     expect(sameShape([1, 2], [2, 1])).toBe(false);
     expect(formatShape([4, 64])).toBe("[4, 64]");
     expect(strideElements([2, 3, 4])).toEqual([12, 4, 1]);
+    const shape = [2, 3, 4];
+    const offsets = Array.from({ length: 24 }, (_, index) => offsetOf(index, shape));
+    expect(offsets.map(([a = 0, b = 0, c = 0]) => a * 12 + b * 4 + c)).toEqual([...offsets.keys()]);
+    expect(offsets.at(-1)).toEqual([1, 2, 3]);
   });
 
   it("tell overlapping ranges from neighbours", () => {

@@ -158,8 +158,8 @@ describe("a signal that is not clean", () => {
   it("is refused, naming cell and value, and the call takes no number", async () => {
     await s1.notify(0, [1, 0], 1, "set");
     const error = await expectRefusal(() => rig.comm.barrier(s1), "ERR_SIGNAL_NOT_CLEAN");
-    expect(error.message).toContain('barrier: cell 1 of signal "s1" holds 1, last changed by Set');
-    expect(error.context).toMatchObject({ window: "s1", offset: 1, collective: "barrier" });
+    expect(error.message).toContain('barrier: cell [1, 0] of signal "s1" holds 1, last changed by Set');
+    expect(error.context).toMatchObject({ window: "s1", offset: [1, 0], collective: "barrier" });
     expect(rig.sent).toEqual([]);
     const one = rig.comm.barrier(s2);
     expect(rig.engine.state().calls.map(({ seq }) => seq)).toEqual([1]);

@@ -8,7 +8,7 @@ const { Eq, Ge } = WaitCmp;
 
 /** Cells of a signal of 4, and a spy that waits. */
 function setup(): SignalCells {
-  return new SignalCells(new Int32Array(4));
+  return new SignalCells(new Int32Array(4), "s", [2, 2]);
 }
 
 function waiter(
@@ -143,12 +143,16 @@ describe("Set and AtomicAdd on one cell", () => {
     const cells = setup();
     cells.apply(0, Set, 4, 2);
     expect(() => cells.apply(0, AtomicAdd, 1, 1)).toThrow(
-      mixed("AtomicAdd on cell 0, last changed by Set from rank 2, with no satisfied wait in between"),
+      mixed(
+        'AtomicAdd on cell [0, 0] of signal "s", last changed by Set from rank 2, with no satisfied wait in between',
+      ),
     );
     expect([cells.value(0), cells.lastWriter(0)]).toEqual([4, 2]);
     cells.apply(1, AtomicAdd, 4, -1);
     expect(() => cells.apply(1, Set, 1, 1)).toThrow(
-      mixed("Set on cell 1, last changed by AtomicAdd from a client, with no satisfied wait in between"),
+      mixed(
+        'Set on cell [0, 1] of signal "s", last changed by AtomicAdd from a client, with no satisfied wait in between',
+      ),
     );
     expect(cells.value(1)).toBe(4);
   });
@@ -191,7 +195,7 @@ describe("Set and AtomicAdd on one cell", () => {
     cells.enterBuiltin();
     cells.leaveBuiltin();
     expect(() => cells.apply(0, Set, 1, 0)).toThrow(
-      mixed("a Set arrived at cell 0 while a builtin counts credits there"),
+      mixed('a Set arrived at cell [0, 0] of signal "s" while a builtin counts credits there'),
     );
     expect(() => cells.apply(0, AtomicAdd, 1, 0)).not.toThrow();
     cells.leaveBuiltin();
