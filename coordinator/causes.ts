@@ -88,7 +88,7 @@ export function exitCodeOf(
   if (cause.code === "ERR_RANK_KILLED") return 128 + signalNumber(exit?.signal);
   if (cause.code === "ERR_RANK_EXITED") return exit?.exitCode || EXIT_CODES.failure;
   if (cause.code === "ERR_INTERRUPTED") {
-    return interrupt === "SIGINT" ? EXIT_CODES.interrupted : EXIT_CODES.terminated;
+    return interrupt === undefined ? EXIT_CODES.terminated : 128 + signalNumber(interrupt);
   }
   return exitCodes[cause.code] ?? EXIT_CODES.failure;
 }

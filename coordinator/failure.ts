@@ -112,7 +112,8 @@ function endings(roster: Roster): string[] {
   const byEnding = new Map<string, number[]>();
   for (const { rank, exit, pid } of roster.ranks) {
     const stubborn = exit !== null && exit.ordered && exit.signal === "SIGKILL";
-    const ending = exit === null ? undefined : `${describeExit(exit)}${stubborn ? " after the grace" : ""}`;
+    const when = stubborn ? (exit.hurried ? " at the second signal" : " after the grace") : "";
+    const ending = exit === null ? undefined : `${describeExit(exit)}${when}`;
     const text = ending ?? (pid === null ? "never started" : "end not seen");
     byEnding.set(text, [...(byEnding.get(text) ?? []), rank]);
   }

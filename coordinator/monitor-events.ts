@@ -3,7 +3,7 @@ import type { WireError } from "../shared/errors.ts";
 import type { Cause, ProcessState, RankState } from "../shared/messages.ts";
 
 /** Signals that interrupt a run. */
-export type Interrupt = "SIGINT" | "SIGTERM";
+export type Interrupt = "SIGINT" | "SIGTERM" | "SIGHUP";
 
 /** What happens to a group. */
 export type MonitorEvent = { readonly atMs: number } & (

@@ -184,7 +184,8 @@ export class Monitor {
   #recordExit(event: Extract<MonitorEvent, { type: "rank_exited" }>): void {
     const entry = this.roster.rank(event.rank);
     const ordered = this.#phase === "clearing";
-    entry.exit = { exitCode: event.exitCode, signal: event.signal, atMs: event.atMs, ordered };
+    const hurried = this.#killedAtMs !== undefined && this.#killedAtMs < this.#phaseSinceMs + this.#options.graceMs;
+    entry.exit = { exitCode: event.exitCode, signal: event.signal, atMs: event.atMs, ordered, hurried };
     const good = entry.goodbye && event.exitCode === 0;
     if (!good && !ordered) this.#firstCause.addExit(event.rank, event.atMs);
   }

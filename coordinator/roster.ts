@@ -9,6 +9,8 @@ export interface ExitRecord {
   readonly atMs: number;
   /** It ended after its supervisor had been told to end it. */
   readonly ordered: boolean;
+  /** A second signal had cut its grace short by then. */
+  readonly hurried: boolean;
 }
 
 /** One rank. Unknown parts are null. */

@@ -193,6 +193,7 @@ export const EXIT_CODES = {
   /** All went well, but a file that was asked for could not be written; EX_IOERR of sysexits(3). */
   fileWrite: 74,
   timeout: 124,
+  hungUp: 129,
   interrupted: 130,
   terminated: 143,
 } as const;

@@ -30,7 +30,7 @@ export const errorTable = {
   ERR_JOIN_TIMEOUT: "Not all ranks had joined when the join deadline passed; the message lists the missing ones.",
   ERR_TIMEOUT: "The whole run took longer than `--timeout`.",
   ERR_FILE_WRITE: "A log or a report could not be written; how the job ended is not touched by it.",
-  ERR_INTERRUPTED: "The run was ended by SIGINT or SIGTERM.",
+  ERR_INTERRUPTED: "The run was ended by a signal to the command: SIGINT, SIGTERM or SIGHUP.",
 
   // arguments, checked before a byte moves
   ERR_INVALID_ARGUMENT: "An argument has the wrong type or a value outside its range.",

@@ -30,7 +30,7 @@ const entries = {
   conformance: "rank/conformance.ts",
   drill: "rank/drill.ts",
   bench: "rank/bench/program.ts",
-  cli: "coordinator/cli/main.ts",
+  cli: "coordinator/cli/entry.ts",
 };
 
 /** Left as imports: esbuild has a binary beside it. The rest is bundled, for a rank's start. */

@@ -6,7 +6,7 @@ import { Coordinator } from "../coordinator.ts";
 import { findProgram } from "../programs.ts";
 import { makeJobId } from "../runner.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, checkReportFile, conclude, onSignals, onStateAsked, tellRestart } from "./job.ts";
+import { callerFolder, checkReportFile, conclude, onStateAsked, tellRestart } from "./job.ts";
 import {
   addTlsOptions,
   tlsFiles,
@@ -19,6 +19,7 @@ import {
   tokenFile,
   usage,
 } from "./options.ts";
+import { onSignals } from "./signals.ts";
 
 interface Options extends JobOptions, TlsOptions {
   readonly host: string;

@@ -1,19 +1,11 @@
-/** What `run` and `coordinator` do alike: they heed signals, and tell how the job ended. */
+/** What `run` and `coordinator` do alike: files, the wait table, and to tell how the job ended. */
 import { constants } from "node:fs";
 import { access, mkdir, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { EXIT_CODES } from "../../shared/constants.ts";
 import type { RunOutcome } from "../coordinator.ts";
-import type { Interrupt } from "../monitor-events.ts";
 import { writeAtomically } from "../run-report.ts";
 import { usage } from "./options.ts";
-
-/** Calls back for each signal that asks this process to end. */
-export function onSignals(interrupt: (signal: Interrupt) => void): void {
-  process.on("SIGINT", interrupt);
-  process.on("SIGTERM", interrupt);
-  process.on("SIGHUP", () => interrupt("SIGTERM")); // the terminal has gone
-}
 
 /** Prints the wait table at each SIGUSR2. */
 export function onStateAsked(waitTable: () => Promise<string>): void {

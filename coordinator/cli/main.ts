@@ -1,4 +1,4 @@
-/** Entry of the command line: the one place that reads its arguments and ends the process. */
+/** The command line: reads its arguments, runs a command, and ends the process. */
 import { Command, CommanderError } from "commander";
 import { EXIT_CODES } from "../../shared/constants.ts";
 import { RankwiseError } from "../../shared/errors.ts";

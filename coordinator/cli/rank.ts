@@ -2,10 +2,9 @@
 import { type Command, Option } from "commander";
 import { ENV } from "../../shared/config.ts";
 import { RANKS_MAX } from "../../shared/constants.ts";
-import { exitCodeOf } from "../causes.ts";
 import { Supervisor } from "../supervisor.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, makeLogDir, onSignals } from "./job.ts";
+import { callerFolder, makeLogDir } from "./job.ts";
 import {
   addTlsOptions,
   tlsFiles,
@@ -17,6 +16,7 @@ import {
   tokenFile,
   usage,
 } from "./options.ts";
+import { onSignals } from "./signals.ts";
 
 interface Options extends TlsOptions {
   readonly coordinator?: string;
@@ -56,13 +56,7 @@ async function supervise(options: Options): Promise<number> {
   if (isWildcard(advertise)) throw usage(`--advertise ${advertise}: a wildcard is no name; give the one of this host`);
   const token = await needToken(options.tokenFile);
   const logDir = await makeLogDir(options.logDir, cwd);
-  const joined: { supervisor?: Supervisor } = {};
-  onSignals((signal) => {
-    // before it has joined there is nothing to end but this process
-    if (joined.supervisor === undefined) process.exit(exitCodeOf({ code: "ERR_INTERRUPTED" }, null, signal));
-    joined.supervisor.interrupt(signal);
-  });
-  joined.supervisor = await Supervisor.join({
+  const supervisor = await Supervisor.join({
     url,
     token,
     tls,
@@ -75,7 +69,8 @@ async function supervise(options: Options): Promise<number> {
     logDir,
     sink: process.stderr,
   });
-  return joined.supervisor.done;
+  onSignals((signal) => supervisor.interrupt(signal)); // before there was nothing to end but this process
+  return supervisor.done;
 }
 
 function ranksOption(): Option {

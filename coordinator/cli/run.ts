@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { findProgram } from "../programs.ts";
 import { runJob } from "../runner.ts";
 import type { CliContext } from "./context.ts";
-import { callerFolder, checkReportFile, conclude, makeLogDir, onSignals, onStateAsked, tellRestart } from "./job.ts";
+import { callerFolder, checkReportFile, conclude, makeLogDir, onStateAsked, tellRestart } from "./job.ts";
 import {
   addJobOptions,
   addOutputOptions,
@@ -14,6 +14,7 @@ import {
   tlsFiles,
   type TlsOptions,
 } from "./options.ts";
+import { onSignals } from "./signals.ts";
 
 interface Options extends JobOptions, TlsOptions {
   readonly tagOutput: boolean;

@@ -169,6 +169,7 @@ describe("docs/reference/cli.md", async () => {
       } else if (code === "ERR_INTERRUPTED") {
         expect(exitCodeOf({ code }, null, "SIGINT")).toBe(130);
         expect(exitCodeOf({ code }, null, "SIGTERM")).toBe(143);
+        expect(exitCodeOf({ code }, null, "SIGHUP")).toBe(129);
       } else expect(String(exitCodeOf({ code }, null)), code).toBe(documented);
     }
     const numbers = rows.map((row) => Number(row["exit code"]));

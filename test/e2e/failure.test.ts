@@ -28,6 +28,16 @@ function start(action: string, rank: string, ...options: string[]): Promise<CliP
   return startCli(["run", misbehave, "-n", "4", "--json", reportFile, ...options, "--", action, rank]);
 }
 
+/** Resolves once a process heeds signals; it listens to SIGHUP last, of which Node itself takes no notice. */
+async function heeds(pid: number): Promise<void> {
+  for (;;) {
+    const status = await readFile(`/proc/${pid}/status`, "utf8");
+    const caught = BigInt(`0x${/^SigCgt:\s*(\w+)$/mu.exec(status)?.[1] ?? "0"}`);
+    if ((caught & 1n) !== 0n) return; // SIGHUP is the first bit
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
 /** Pids of the ranks that wait, once all of these do. */
 async function waiting(command: CliProcess, ...ranks: number[]): Promise<number[]> {
   const pids: number[] = [];
@@ -126,14 +136,14 @@ describe("the coordinator is told to end", () => {
   test.each([
     ["SIGINT", 130],
     ["SIGTERM", 143],
-    ["SIGHUP", 143],
+    ["SIGHUP", 129],
   ] as const)("by %s: %d", async (signal, code) => {
     await using command = await start("wait", "0");
     await waiting(command, 0, 1, 2, 3);
     command.kill(signal);
     const { exitCode, stderr, text } = await command.ended;
     expect(exitCode, text).toBe(code);
-    expect(stderr).toContain("ERR_INTERRUPTED");
+    expect(stderr).toMatch(new RegExp(`^rankwise: ERR_INTERRUPTED: the coordinator got ${signal}$`, "mu"));
     expect((await report()).failure?.code).toBe("ERR_INTERRUPTED");
   });
 
@@ -144,10 +154,26 @@ describe("the coordinator is told to end", () => {
     await new Promise((resolve) => setTimeout(resolve, 100));
     const signalledMs = performance.now();
     command.kill("SIGINT");
-    const { exitCode, text } = await command.ended;
+    const { exitCode, stderr, text } = await command.ended;
     expect(exitCode, text).toBe(130);
     expect(performance.now() - signalledMs).toBeLessThan(1000);
+    expect(stderr).toMatch(/ended +ranks 0, 1, 2, 3: was killed by SIGKILL at the second signal$/mu);
   });
+
+  test.runIf(process.platform === "linux")(
+    "by a signal that comes before anything has begun: it says why",
+    async () => {
+      for (const ms of [0, 20, 80]) {
+        await using command = await startCli(["run", misbehave, "-n", "2", "--", "wait"]);
+        await heeds(command.pid);
+        await new Promise((resolve) => setTimeout(resolve, ms));
+        command.kill("SIGINT");
+        const { exitCode, stdout, stderr, text } = await command.ended;
+        expect({ exitCode, stdout }, text).toEqual({ exitCode: 130, stdout: "" });
+        expect(stderr, text).toMatch(/^rankwise: ERR_INTERRUPTED: (?:the coordinator )?got SIGINT$/mu);
+      }
+    },
+  );
 
   test("by SIGKILL: it can do nothing, and still nothing of it is left, loops and children included", async () => {
     for (const action of ["loop", "grandchild"]) {

@@ -13,7 +13,7 @@ const entry: RankEntry = {
   state: null,
   asked: null,
   process: null,
-  exit: { exitCode: null, signal: "SIGKILL", atMs: 0, ordered: false },
+  exit: { exitCode: null, signal: "SIGKILL", atMs: 0, ordered: false, hurried: false },
 };
 
 describe("exitCodeOf", () => {

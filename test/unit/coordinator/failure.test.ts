@@ -41,7 +41,7 @@ function incident(overrides: Partial<Incident>): Incident {
   };
 }
 
-const exited = { exitCode: 1, signal: null, atMs: 0, ordered: true };
+const exited = { exitCode: 1, signal: null, atMs: 0, ordered: true, hurried: false };
 
 test("first cause, stack, consequences, endings, output and exit code, each in its row", () => {
   const incidents = [
@@ -49,7 +49,7 @@ test("first cause, stack, consequences, endings, output and exit code, each in i
     incident({ call: "all_to_all #3" }),
     incident({ atMs: 1300, rank: null, code: "ERR_HOST_LOST", message: "gone" }),
   ];
-  const killed = { exitCode: null, signal: "SIGKILL", atMs: 0, ordered: true };
+  const killed = { exitCode: null, signal: "SIGKILL", atMs: 0, ordered: true, hurried: false };
   const text = failureSummary(
     facts({ incidents, logDir: "logs" }, [{ exit: exited }, { exit: killed }, { exit: exited }, { pid: null }]),
   );
@@ -65,6 +65,13 @@ test("first cause, stack, consequences, endings, output and exit code, each in i
     "  output       logs/rank-2.out logs/rank-2.err",
     "  exit code    1",
   ]);
+});
+
+test("who was killed by a second signal had no grace", () => {
+  const exit = { exitCode: null, signal: "SIGKILL", atMs: 0, ordered: true, hurried: true };
+  expect(failureSummary(facts({}, [{ exit }]))).toContain(
+    "  ended        rank 0: was killed by SIGKILL at the second signal",
+  );
 });
 
 test("a wait says what is awaited, what is there, and who is missing", () => {

@@ -169,6 +169,7 @@ describe("exit codes of the first cause", () => {
     ["a lost host", [{ type: "supervisor_lost", supervisor: 10, reason: "its connection closed" }], 1],
     ["SIGINT", [{ type: "interrupted", signal: "SIGINT" }], 130],
     ["SIGTERM", [{ type: "interrupted", signal: "SIGTERM" }], 143],
+    ["SIGHUP", [{ type: "interrupted", signal: "SIGHUP" }], 129],
   ];
   test.each(endings)("%s", (_name, happenings, exitCode) => {
     const drive = new Drive();
