@@ -5,7 +5,7 @@
  * that each exists once in a rank's process, and `rankwise` is the running installation whatever is installed beside
  * the program. `import.meta.url` goes on meaning the source file.
  */
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { builtinModules } from "node:module";
 import { basename, dirname, extname, join, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -21,6 +21,7 @@ import type {
 } from "esbuild";
 import { RankwiseError } from "../shared/errors.ts";
 import { distFolder } from "./installation.ts";
+import { tempFolderError } from "./temp-folder.ts";
 
 /** Most of a program's errors that one message tells. */
 const ERRORS_SHOWN_MAX = 5;
@@ -30,15 +31,17 @@ const ERRORS_SHOWN_MAX = 5;
  *
  * @throws {ERR_PROGRAM_SYNTAX} naming file, line and column, when it does not parse or an import cannot be found
  * @throws {ERR_PROGRAM_INVALID} when it has no default export
+ * @throws {ERR_TEMP_DIR} when the folder is full
  */
 export async function bundleProgram(path: string, folder: string): Promise<string> {
   const outfile = join(folder, `${basename(path, extname(path))}.mjs`);
   const { build } = await import("esbuild");
-  let result: BuildResult<{ metafile: true }>;
+  let result: BuildResult<{ metafile: true; write: false }>;
   try {
     result = await build({
       entryPoints: [path],
       outfile,
+      write: false, // that would be an error of the program's
       absWorkingDir: dirname(path),
       bundle: true,
       format: "esm",
@@ -61,6 +64,12 @@ export async function bundleProgram(path: string, folder: string): Promise<strin
       "ERR_PROGRAM_INVALID",
       `${path} has no default export; a program is a module with \`export default async function main(comm)\``,
     );
+  }
+  try {
+    await mkdir(folder, { recursive: true });
+    await writeFile(outfile, result.outputFiles[0]?.contents ?? "");
+  } catch (error) {
+    throw tempFolderError(folder, "TMPDIR", error);
   }
   return outfile;
 }

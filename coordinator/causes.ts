@@ -116,6 +116,7 @@ const exitCodes: Partial<Record<ErrorCode, number>> = {
   ERR_HELLO_TIMEOUT: EXIT_CODES.rendezvous,
   ERR_LIMIT: EXIT_CODES.rendezvous,
   ERR_JOIN_TIMEOUT: EXIT_CODES.rendezvous,
+  ERR_TEMP_DIR: EXIT_CODES.rendezvous,
   ERR_FILE_WRITE: EXIT_CODES.fileWrite,
   ERR_TIMEOUT: EXIT_CODES.timeout,
 };

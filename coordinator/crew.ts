@@ -2,9 +2,7 @@
  * The ranks of one host in one epoch: starts them, tells how they end and when one is stopped, ends them, and leaves
  * no process, socket or file behind.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rm } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TlsFiles } from "../shared/auth.ts";
 import { ENV } from "../shared/config.ts";
@@ -16,6 +14,7 @@ import type { LineSink } from "./line-sink.ts";
 import { RankOutput } from "./output.ts";
 import { ProcessWatch } from "./process-state.ts";
 import { prepareProgram } from "./programs.ts";
+import { makeSocketFolder, makeTempFolder } from "./temp-folder.ts";
 import { livingGroups, terminateGroups } from "./termination.ts";
 import { Warden } from "./warden.ts";
 
@@ -56,7 +55,8 @@ export class Crew {
   readonly #watch: ProcessWatch;
   readonly #starting: Promise<void>;
   #clearing: Promise<boolean> | undefined;
-  #folder: string | undefined;
+  /** Everything here is removed in the end. */
+  readonly #folders: string[] = [];
   #warden: Warden | undefined;
   #output: RankOutput | undefined;
 
@@ -109,8 +109,11 @@ export class Crew {
 
   async #start(): Promise<void> {
     const { assign, tagOutput, logDir, sink, report } = this.#options;
-    this.#folder = await mkdtemp(join(tmpdir(), "rw-"));
-    this.#warden = new Warden(this.#folder, assign.settings.livenessMs);
+    const folder = await this.#keep(makeTempFolder("rw-"));
+    const transport = this.#transport();
+    const shared = transport === "unix" ? process.env[ENV.socketDir] : undefined;
+    const socketDir = shared === undefined ? folder : await this.#keep(makeSocketFolder(shared));
+    this.#warden = new Warden(this.#folders, assign.settings.livenessMs);
     this.#output = await RankOutput.open({
       job: assign.job,
       tagged: tagOutput,
@@ -118,8 +121,8 @@ export class Crew {
       sink,
       append: assign.epoch > 0,
     });
-    const programPath = await prepareProgram(assign.program, this.#folder);
-    const plan = this.#plan(programPath, this.#folder);
+    const programPath = await prepareProgram(assign.program, folder);
+    const plan = this.#plan(programPath, socketDir, transport);
     for (const rank of assign.ranks) {
       if (this.#clearing !== undefined) return; // told to end them meanwhile
       const host = plan.transport === "inproc" ? this.#processes.get(0) : undefined;
@@ -137,23 +140,23 @@ export class Crew {
     }
   }
 
-  #plan(programPath: string, folder: string): LaunchPlan {
+  /** `auto` is by Unix sockets where all ranks meet in one folder. */
+  #transport(): LaunchPlan["transport"] {
+    const { ranks, settings } = this.#options.assign;
+    if (settings.transport !== "auto") return settings.transport;
+    const together = process.env[ENV.socketDir] !== undefined || ranks.length === settings.nranks;
+    return together ? "unix" : "tcp";
+  }
+
+  #plan(programPath: string, socketDir: string, transport: LaunchPlan["transport"]): LaunchPlan {
     const { assign, url, token, tls, listen, cwd, rankEntry } = this.#options;
-    const shared = process.env[ENV.socketDir];
-    const together = shared !== undefined || assign.ranks.length === assign.settings.nranks;
-    const { transport } = assign.settings;
-    return {
-      assign,
-      programPath,
-      url,
-      token,
-      tls,
-      ...listen,
-      socketDir: shared ?? folder,
-      transport: transport === "auto" ? (together ? "unix" : "tcp") : transport,
-      cwd,
-      rankEntry,
-    };
+    return { assign, programPath, url, token, tls, ...listen, socketDir, transport, cwd, rankEntry };
+  }
+
+  async #keep(made: Promise<string>): Promise<string> {
+    const folder = await made;
+    this.#folders.push(folder);
+    return folder;
   }
 
   async #followEnd({ rank, pid, ended }: RankProcess): Promise<void> {
@@ -170,7 +173,7 @@ export class Crew {
     const { left } = await terminateGroups(this.#groups(), graceMs, this.#hurry.signal);
     this.#watch.stop();
     await Promise.race([Promise.all([...this.#endings, this.#output?.drained()]), sleep(DRAIN_MS)]);
-    if (this.#folder !== undefined) await rm(this.#folder, { recursive: true, force: true });
+    for (const folder of this.#folders) await rm(folder, { recursive: true, force: true });
     this.#warden?.dismiss();
     return left.length === 0;
   }

@@ -10,12 +10,13 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { LIVENESS_MISSES_MAX, ORPHAN_MS } from "../shared/constants.ts";
 
 /**
- * Reads lists of process groups, the latest of which counts; at the pipe's end kills them and removes the folder.
+ * Reads lists of process groups, the latest of which counts; at the pipe's end kills them and removes the folders.
  * A supervisor that is found stopped for as long as it takes its ranks to give it up has only its groups killed: it
  * may go on, and then has something to tell. A trap ends a `read`, in some shells with a failure.
  */
 const SCRIPT = `
-orphan=$1 folder=$2 supervisor=$3 pause=$4 looks=$5
+orphan=$1 supervisor=$2 pause=$3 looks=$4
+shift 4
 groups= trapped=
 strike() { for group in $groups; do kill -KILL "-$group" 2>/dev/null; done; }
 stopped() {
@@ -41,7 +42,7 @@ while read -r line || [ -n "$trapped" ]; do
 done
 sleep "$orphan"
 strike
-rm -rf -- "$folder"
+rm -rf -- "$@"
 kill -KILL 0
 `;
 
@@ -49,11 +50,11 @@ kill -KILL 0
 export class Warden {
   readonly #child: ChildProcess;
 
-  /** Posts a warden over this process; in the end it also removes a folder. */
-  constructor(folder: string, livenessMs: number) {
+  /** Posts a warden over this process; in the end it also removes folders. */
+  constructor(folders: readonly string[], livenessMs: number) {
     const looks = LIVENESS_MISSES_MAX + 1;
-    const numbers = [process.pid, livenessMs / looks / 1000, looks];
-    const args = ["-c", SCRIPT, "rankwise-warden", String(ORPHAN_MS / 1000), folder, ...numbers.map(String)];
+    const numbers = [ORPHAN_MS / 1000, process.pid, livenessMs / looks / 1000, looks];
+    const args = ["-c", SCRIPT, "rankwise-warden", ...numbers.map(String), ...folders];
     this.#child = spawn("/bin/sh", args, { cwd: "/", detached: true, stdio: ["pipe", "ignore", "ignore"] });
     this.#child.on("error", () => undefined);
     this.#child.stdin?.on("error", () => undefined);

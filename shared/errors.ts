@@ -29,6 +29,8 @@ export const errorTable = {
   ERR_LIMIT: "A named limit would be exceeded; the message says which one.",
   ERR_JOIN_TIMEOUT: "Not all ranks had joined when the join deadline passed; the message lists the missing ones.",
   ERR_TIMEOUT: "The whole run took longer than `--timeout`.",
+  ERR_TEMP_DIR:
+    "The temporary folder, or that for sockets, is full or cannot be used; the message says how to name another one.",
   ERR_FILE_WRITE: "A log or a report could not be written; how the job ended is not touched by it.",
   ERR_INTERRUPTED: "The run was ended by a signal to the command: SIGINT, SIGTERM or SIGHUP.",
 

@@ -1,8 +1,8 @@
 /** `rankwise bench`: the benchmarks that users of nccl-tests know, with their flags and columns. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { availableParallelism, cpus, tmpdir } from "node:os";
+import { readFile, rm } from "node:fs/promises";
+import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { algoCalls } from "../../rank/bench/calls.ts";
@@ -13,6 +13,7 @@ import { transports } from "../../shared/config.ts";
 import { RANKS_MAX, WINDOW_BYTES_MAX } from "../../shared/constants.ts";
 import { type DType, dtypes } from "../../shared/dtype.ts";
 import { distFolder, installedVersion } from "../installation.ts";
+import { makeTempFolder } from "../temp-folder.ts";
 import { bandwidths, footerLines, resultLines } from "./bench-table.ts";
 import type { CliContext } from "./context.ts";
 import { callerFolder, checkReportFile, writeResults } from "./job.ts";
@@ -130,7 +131,7 @@ type Line = BenchResult | { readonly transport: string };
 
 /** One job that measures everything; what it has found is told as soon as it is there. Returns its exit code. */
 async function runPlan(plan: BenchPlan, options: Options, found: (line: Line) => void): Promise<number> {
-  const folder = await mkdtemp(join(tmpdir(), "rankwise-bench-"));
+  const folder = await makeTempFolder("rankwise-bench-");
   const file = join(folder, "results.jsonl");
   let read = 0;
   const look = async (): Promise<void> => {

@@ -1,8 +1,7 @@
 /** `rankwise check`: conformance of every collective, on real ranks, against goldens that share no code with it. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { collectives } from "../../rank/collectives/table.ts";
@@ -10,6 +9,7 @@ import { conformanceMatrix } from "../../rank/collectives/matrix.ts";
 import type { ConformanceResult } from "../../rank/conformance.ts";
 import { RANKS_MAX } from "../../shared/constants.ts";
 import { distFolder } from "../installation.ts";
+import { makeTempFolder } from "../temp-folder.ts";
 import type { CliContext } from "./context.ts";
 import { parseCount, usage } from "./options.ts";
 
@@ -66,7 +66,7 @@ interface Outcome {
 
 /** One job that runs all cells for one number of ranks. */
 async function checkRanks(nranks: number, names: readonly string[], options: Options): Promise<Outcome> {
-  const folder = await mkdtemp(join(tmpdir(), "rankwise-check-"));
+  const folder = await makeTempFolder("rankwise-check-");
   try {
     const { transport, timeout, quick } = options;
     const program = [...(quick ? ["--quick"] : []), ...names];

@@ -1,14 +1,14 @@
 /** Plays one drill: starts a real job in a scratch of its own, lets the fault strike, and tells what it observed. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ENV } from "../../shared/config.ts";
 import { type ErrorCode, isErrorCode } from "../../shared/errors.ts";
 import type { RunReport } from "../../shared/report.ts";
 import { distFolder } from "../installation.ts";
+import { makeTempFolder } from "../temp-folder.ts";
 import { DRILL_MARK, Observer } from "./observer.ts";
 import type { Drill } from "./plan.ts";
 import type { DrillFault } from "./scenarios.ts";
@@ -33,7 +33,7 @@ const POLL_MS = 2;
 
 /** Plays a drill. */
 export async function play(drill: Drill): Promise<Observation> {
-  const folder = await mkdtemp(join(tmpdir(), "rd-"));
+  const folder = await makeTempFolder("rd-");
   try {
     return await new Stage(drill, folder).play();
   } finally {

@@ -1,6 +1,8 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { startCluster } from "../helpers/cluster.ts";
+import { type JobRank, startCluster } from "../helpers/cluster.ts";
 
 const misbehave = fileURLToPath(new URL("../fixtures/programs/misbehave.ts", import.meta.url));
 
@@ -32,5 +34,30 @@ describe("a coordinator and two supervisors", () => {
       expect.stringMatching(/^unix:/u),
       expect.stringMatching(/^unix:/u),
     ]);
+  });
+
+  test.each(["rank", "supervisor"])(
+    "a %s that is killed during the start leaves no socket in that folder",
+    async (who) => {
+      await using cluster = await startCluster({ program: misbehave, nranks: 2, supervisors: [] });
+      const supervisor = cluster.addSupervisor(1, { RANKWISE_SOCKET_DIR: cluster.folder });
+      // with one rank of two the start does not end, and sockets lie there until it does
+      let rank: JobRank | undefined;
+      while (rank?.address === undefined || rank.address === null) [rank] = (await cluster.job()).ranks;
+      expect(existsSync(rank.address.replace("unix:", ""))).toBe(true);
+      process.kill((who === "rank" ? rank.pid : supervisor.pid) ?? Number.NaN, "SIGKILL");
+      const [coordinator] = await cluster.ended();
+      expect(coordinator?.stderr).toMatch(who === "rank" ? /ERR_RANK_KILLED/u : /ERR_HOST_LOST/u);
+    },
+  );
+
+  test("a folder for sockets that is not there is told with its variable", async () => {
+    await using cluster = await startCluster({ program: misbehave, nranks: 1, supervisors: [] });
+    cluster.addSupervisor(1, { RANKWISE_SOCKET_DIR: join(cluster.folder, "nowhere") });
+    const [coordinator] = await cluster.ended();
+    expect(coordinator?.exitCode, coordinator?.text).toBe(3);
+    expect(coordinator?.stderr).toMatch(
+      /^rankwise: ERR_TEMP_DIR: the folder \S+nowhere cannot be used \(ENOENT.*\); .* name another one by RANKWISE_SOCKET_DIR$/mu,
+    );
   });
 });

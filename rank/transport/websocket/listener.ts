@@ -76,15 +76,12 @@ export class Listener {
     await new Promise<void>((resolve, reject) => {
       this.#http.once("error", (error: NodeJS.ErrnoException) => {
         const taken = error.code === "EADDRINUSE";
-        const where = "path" in at ? at.path : `${at.host}:${at.port}`;
-        reject(
-          new RankwiseError(
-            taken ? "ERR_PORT_IN_USE" : "ERR_INVALID_ARGUMENT",
-            `cannot listen at ${where}: ${error.message}`,
-            {},
-            error,
-          ),
-        );
+        const [where, code, hint] =
+          "path" in at
+            ? ([at.path, "ERR_TEMP_DIR", "; name another folder by RANKWISE_SOCKET_DIR or TMPDIR"] as const)
+            : ([`${at.host}:${at.port}`, "ERR_INVALID_ARGUMENT", ""] as const);
+        const message = `cannot listen at ${where}: ${error.message}${taken ? "" : hint}`;
+        reject(new RankwiseError(taken ? "ERR_PORT_IN_USE" : code, message, {}, error));
       });
       this.#http.listen(at, resolve);
     });

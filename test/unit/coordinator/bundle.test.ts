@@ -41,6 +41,16 @@ async function failure(files: Readonly<Record<string, string>>): Promise<{ code:
   );
 }
 
+test.runIf(process.platform === "linux")("a full temporary folder is no error of the program's", async () => {
+  await symlink("/dev/full", join(folder, "out", "main.mjs"));
+  expect(await failure({ "main.ts": "export default () => 7;" })).toMatchObject({
+    code: "ERR_TEMP_DIR",
+    message: expect.stringMatching(
+      /^the folder \S+ is full \(ENOSPC.*\); make room there, or name another one by TMPDIR$/u,
+    ) as unknown,
+  });
+});
+
 describe("what a program may import", () => {
   test("its own files, with and without types, JSON and built-in modules", async () => {
     const result = await run({

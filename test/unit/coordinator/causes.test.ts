@@ -38,6 +38,7 @@ describe("exitCodeOf", () => {
         "ERR_HELLO_TIMEOUT",
         "ERR_LIMIT",
         "ERR_JOIN_TIMEOUT",
+        "ERR_TEMP_DIR",
       ],
       "74": ["ERR_FILE_WRITE"],
       "124": ["ERR_TIMEOUT"],

@@ -280,6 +280,14 @@ describe("listen", () => {
     expect(error.message).toContain(`cannot listen at 127.0.0.1:${port}`);
   });
 
+  it("says of a folder for sockets that cannot be used how to name another one", async () => {
+    const listener = new Listener(identity, new RecordingSink(), { peerJoined: () => {} });
+    const error = await expectRefusal(() => listener.listen({ path: "/nowhere/at/all/0" }), "ERR_TEMP_DIR");
+    expect(error.message).toMatch(
+      /^cannot listen at \/nowhere\/at\/all\/0: .*; name another folder by RANKWISE_SOCKET_DIR or TMPDIR$/u,
+    );
+  });
+
   it("says of an address that is none of this host's that it cannot listen there", async () => {
     const listener = new Listener(identity, new RecordingSink(), { peerJoined: () => {} });
     await expectRefusal(() => listener.listen({ host: "192.0.2.1", port: 0 }), "ERR_INVALID_ARGUMENT");

@@ -1,0 +1,44 @@
+/** Private folders for what a job needs on disk: its program, its sockets. */
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ENV } from "../shared/config.ts";
+import { RankwiseError } from "../shared/errors.ts";
+
+/**
+ * Makes a folder in the temporary one, for the caller to remove.
+ *
+ * @throws {ERR_TEMP_DIR}
+ */
+export function makeTempFolder(prefix: string): Promise<string> {
+  return make(tmpdir(), prefix, "TMPDIR");
+}
+
+/**
+ * Makes a folder for sockets in the one that several supervisors share.
+ *
+ * @throws {ERR_TEMP_DIR}
+ */
+export function makeSocketFolder(shared: string): Promise<string> {
+  return make(shared, "s-", ENV.socketDir);
+}
+
+/** The error of a temporary folder that is full, or is none, saying which variable names another one. */
+export function tempFolderError(folder: string, variable: string, error: unknown): RankwiseError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const what = code === "ENOSPC" || code === "EDQUOT" ? "is full" : "cannot be used";
+  return new RankwiseError(
+    "ERR_TEMP_DIR",
+    `the folder ${folder} ${what} (${message}); make room there, or name another one by ${variable}`,
+    {},
+    error,
+  );
+}
+
+async function make(parent: string, prefix: string, variable: string): Promise<string> {
+  try {
+    return await mkdtemp(join(parent, prefix));
+  } catch (error) {
+    throw tempFolderError(parent, variable, error);
+  }
+}
