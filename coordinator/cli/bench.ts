@@ -5,9 +5,9 @@ import { readFile, rm } from "node:fs/promises";
 import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
-import { algoCalls } from "../../rank/bench/calls.ts";
 import { type BenchPlan, type BenchResult, primitives, SAMPLE_BYTES } from "../../rank/bench/plan.ts";
-import { collectives } from "../../rank/collectives/table.ts";
+import { algorithmsOf, benchRows, operations, rowOf } from "../../rank/bench/rows.ts";
+import type { CollectiveRow } from "../../rank/collectives/table.ts";
 import { ReduceOp } from "../../rank/memory/reduce.ts";
 import { transports } from "../../shared/config.ts";
 import { RANKS_MAX, WINDOW_BYTES_MAX } from "../../shared/constants.ts";
@@ -31,7 +31,7 @@ interface Options {
   readonly op: ReduceOp;
   readonly datatype: DType;
   readonly root: number;
-  readonly algo?: string;
+  readonly algo: string;
   readonly transport: string;
   readonly timeout: string;
   readonly json?: string;
@@ -81,7 +81,7 @@ export function addBenchCommand(cli: Command, context: CliContext): void {
       new Option("-d, --datatype <name>", "element type").argParser(parseDType).default("float32" satisfies DType),
     )
     .option("-r, --root <rank>", "root of broadcast", (text) => parseCount("-r", text, 0, RANKS_MAX - 1), 0)
-    .option("--algo <name>", "algorithm of the collectives that have several, instead of their own choice")
+    .option("--algo <name>", "algorithm of the collectives that have several; auto: the fastest, all: each", "auto")
     .addOption(new Option("--transport <name>", "how ranks reach each other").choices(transports).default("auto"))
     .option("--timeout <time>", "longest time for the whole run", "60m")
     .option("-J, --json <file>", "write the results to a file")
@@ -99,7 +99,6 @@ async function bench(names: readonly string[], options: Options): Promise<number
     dtype: datatype,
     op,
     root,
-    algo: algo ?? null,
     iterations: iters ?? null,
     warmup: warmupIters ?? null,
     check,
@@ -173,47 +172,40 @@ function describeMachine({ nranks, transport }: Options) {
 function headerLines(machine: ReturnType<typeof describeMachine>, options: Options): string[] {
   const { rankwise, node, system, processors, processor, nranks, transport } = machine;
   const { iters = "auto", warmupIters = "auto", check, algo } = options;
-  const choice = algo === undefined ? "" : `, algo ${algo}`;
   return [
     `rankwise bench: nranks ${nranks} on ${processors} processors, transport ${transport}, node ${node}`,
     `rankwise ${rankwise}, ${system}, ${processor}`,
-    `iters ${iters}, warmup iters ${warmupIters}, check ${check ? 1 : 0}${choice}; times are the slowest rank's, in us`,
+    `iters ${iters}, warmup iters ${warmupIters}, check ${check ? 1 : 0}, algo ${algo}; times are the slowest rank's, in us`,
     "time: back to back, between two barriers; p50 and p99: single calls, each after a barrier",
     `#wrong: every element against its golden, up to ${SAMPLE_BYTES} B; a sample above`,
   ].map((line) => `# ${line}`);
 }
 
-/** The benchmarks that a name stands for, with the algorithm that was asked for. */
-function benchmarks(name: string, dtype: DType, algo: string | undefined): string[] {
-  const takes = (row: (typeof collectives)[number]): boolean => row.dtypes?.includes(dtype) ?? true;
+/** The rows that a name stands for, by the algorithm that is asked for. */
+function benchmarks(name: string, dtype: DType, algo: string): string[] {
   if (name === "all") {
-    const rows = collectives.filter((row) => takes(row) && (algo === undefined || chosen(row.name, algo)));
-    return [...rows.map((row) => row.name), ...(algo === undefined ? primitives : [])];
+    const rows = operations.flatMap((operation) => rowsBy(operation, algo)).filter((row) => takes(row, dtype));
+    return [...rows.map((row) => row.name), ...primitives];
   }
   if (primitives.some((primitive) => primitive === name)) return [name];
-  const rows = collectives.filter((row) => row.name === name || row.name.startsWith(`${name}:`));
-  if (rows.length === 0) {
-    throw usage(
-      `no benchmark ${name}; known: all, ${[...collectives.map((row) => row.name), ...primitives].join(", ")}`,
-    );
+  const rows = operations.includes(name) ? rowsBy(name, algo) : benchRows.filter((row) => row.name === name);
+  if (rows.length === 0 && operations.includes(name)) {
+    throw usage(`--algo ${algo}: ${name} has ${algorithmsOf(name).join(", ")}, and all of them by --algo all`);
   }
-  const refused = rows.find((row) => !takes(row));
+  if (rows.length === 0) throw usage(`no benchmark ${name}; known: all, ${[...operations, ...primitives].join(", ")}`);
+  const refused = rows.find((row) => !takes(row, dtype));
   if (refused !== undefined) throw usage(`-d ${dtype}: ${name} takes ${(refused.dtypes ?? []).join(" and ")}`);
-  const wanted = algo === undefined ? rows : rows.filter((row) => chosen(row.name, algo));
-  if (wanted.length > 0) return wanted.map((row) => row.name);
-  throw usage(`--algo ${algo ?? ""}: ${name} has ${algorithms(rows.map((row) => row.name)).join(", ") || "no choice"}`);
+  return rows.map((row) => row.name);
 }
 
-/** Whether a row is an algorithm, or takes it as an option. */
-function chosen(row: string, algo: string): boolean {
-  return row.endsWith(`:${algo}`) || algoCalls[row]?.names.includes(algo) === true;
+/** What a collective has of an algorithm: its one form, where it has no more, or none. */
+function rowsBy(operation: string, algo: string): CollectiveRow[] {
+  const algos = algo === "all" ? algorithmsOf(operation) : [algo];
+  return (algos.length === 0 ? ["direct"] : algos).flatMap((name) => rowOf(operation, name) ?? []);
 }
 
-function algorithms(rows: readonly string[]): string[] {
-  return rows.flatMap((row) => [
-    ...(row.includes(":") ? row.split(":").slice(1) : []),
-    ...(algoCalls[row]?.names ?? []),
-  ]);
+function takes(row: CollectiveRow, dtype: DType): boolean {
+  return row.dtypes?.includes(dtype) ?? true;
 }
 
 function sizes({ minbytes, maxbytes, stepfactor, stepbytes }: Options): number[] {

@@ -15,49 +15,17 @@ export interface BenchCall {
   readonly free: () => Promise<void>;
 }
 
-/** A call that takes `algo`, and the names that it takes. Options of each call have their own type, hence `never`. */
-interface AlgoCall {
-  readonly names: readonly string[];
-  readonly call: (comm: Comm, buffers: Buffers, options: never) => Promise<void>;
-}
-
-/**
- * The collectives whose options have `algo`; names switch `--algo` on for a call. The algorithms of allreduce differ
- * in their signals, so each is a row of the collectives table.
- */
-export const algoCalls: Readonly<Record<string, AlgoCall>> = {
-  barrier: { names: [], call: (comm, { signal }, options) => comm.barrier(signal, options) },
-  allgather: {
-    names: [],
-    call: (comm, { input, data, signal }, options) => comm.allGather(input, data, signal, options),
-  },
-  all_to_all: {
-    names: [],
-    call: (comm, { input, data, signal }, options) => comm.allToAll(input, data, signal, options),
-  },
-};
-
 /** The round of a row's goldens whose root is this one; rows without a root have one set of goldens. */
 export function roundOf(row: CollectiveRow, nranks: number, root: number): number {
   return row.name === "broadcast" ? (root + nranks - 1) % nranks : 0;
 }
 
 /** Makes what the calls of a row need; collective. */
-export async function prepareCall(
-  comm: Comm,
-  row: CollectiveRow,
-  cell: Cell,
-  buffers: Buffers,
-  algo: string | null,
-): Promise<BenchCall> {
+export async function prepareCall(comm: Comm, row: CollectiveRow, cell: Cell, buffers: Buffers): Promise<BenchCall> {
   if (row.name === "all_to_all_v") return allToAllV(comm, cell, buffers);
   if (row.name === "indexed_all_to_all_v") return indexedAllToAllV(comm, cell, buffers);
-  const named = algoCalls[row.name];
   return {
-    call: () =>
-      algo === null || named === undefined
-        ? row.builtin(comm, buffers, cell)
-        : named.call(comm, buffers, { algo } as never),
+    call: () => row.builtin(comm, buffers, cell),
     golden: (element) => row.golden(cell, comm.rank, element, buffers.round),
     free: () => Promise.resolve(),
   };

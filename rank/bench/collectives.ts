@@ -5,7 +5,7 @@ import type { CollectiveRow } from "../collectives/table.ts";
 import { getElement, setElement } from "../collectives/values.ts";
 import { type BenchCall, prepareCall, roundOf } from "./calls.ts";
 import { type Bench, measure, total } from "./measure.ts";
-import { type BenchPlan, type BenchResult, sampleStep, unsized } from "./plan.ts";
+import { type BenchPlan, type BenchResult, isSized, sampleStep } from "./plan.ts";
 
 /** What no element of a golden is, as bytes of any dtype: a NaN, or -1. Nothing of an earlier call passes for a result. */
 const CLEARED = 0xff;
@@ -22,8 +22,8 @@ export async function benchCollective(
 ): Promise<BenchResult> {
   const { comm } = bench;
   const { nranks } = comm;
-  const { dtype, op, root, algo, check } = plan;
-  const sized = !unsized.includes(row.name);
+  const { dtype, op, root, check } = plan;
+  const sized = isSized(row.name);
   const cell: Cell = { dtype, op, nranks, length: sized ? lengthOf(row, bytes, plan, nranks) : PROOF_ELEMENTS };
   const round = roundOf(row, nranks, root);
   const data = await comm.window("bench.data", dtype, row.dataShape(cell));
@@ -32,7 +32,7 @@ export async function benchCollective(
   for (let i = 0; i < input.array.length; i++) setElement(input, i, row.input(cell, comm.rank, i, round));
   if (row.inPlace) data.local.bytes.set(input.bytes);
   const buffers = { input, data, signal, round };
-  const call = await prepareCall(comm, row, cell, buffers, algo);
+  const call = await prepareCall(comm, row, cell, buffers);
   const times = await measure(bench, plan, call);
   const checked = check ? await countWrong(bench, row, buffers, call) : { wrong: 0, elements: 0 };
   const [wrong = 0, compared = 0] = await total(bench, [checked.wrong, checked.elements]);

@@ -7,7 +7,12 @@ export const primitives = ["put_lat", "put_bw", "get_lat", "get_bw", "notify_lat
 export type Primitive = (typeof primitives)[number];
 
 /** Benchmarks of what moves no payload: they are measured once, whatever the sizes. */
-export const unsized: readonly string[] = ["barrier", "notify_lat"];
+const unsized: readonly string[] = ["barrier", "notify_lat"];
+
+/** Whether a benchmark, by the name of its row, has sizes. */
+export function isSized(name: string): boolean {
+  return !unsized.includes(name.split(":")[0] ?? name);
+}
 
 /** Above this size every n-th element is compared, so that the golden does not take longer than the benchmark. */
 export const SAMPLE_BYTES = 16 * 1024 * 1024;
@@ -27,8 +32,6 @@ export interface BenchPlan {
   readonly op: ReduceOp;
   /** Root of what has one. */
   readonly root: number;
-  /** Passed to the calls that take `algo`; null leaves it to them. */
-  readonly algo: string | null;
   /** Measured calls; null for as many as fit the time that `measure.ts` gives a size. */
   readonly iterations: number | null;
   /** Calls before; null for as many as a compiler that learns from calls wants, in a bounded time. */

@@ -192,6 +192,35 @@ const allReduceCosts: Readonly<Record<Exclude<AllReduceAlgo, "auto">, Pick<Colle
   },
 };
 
+/** allreduce by one of its algorithms. */
+function allReduceRow(algo: Exclude<AllReduceAlgo, "auto">): CollectiveRow {
+  return {
+    name: `allreduce:${algo}`,
+    arguments: `data in place, signal ${algo === "ring" ? "[2(P−1)+1, P]" : algo === "mesh" ? "[P, S]" : "[P, 1]"}, op${algo === "mesh" ? ", coreNum" : ""}`,
+    result: "the same reduction, bit for bit, on every rank",
+    reduces: true,
+    reuseAddsReady: false,
+    dataShape: whole,
+    inputShape: whole,
+    signalShape: ({ nranks }) => (algo === "ring" ? [2 * (nranks - 1) + 1, nranks] : [nranks, algo === "mesh" ? 2 : 1]),
+    input: ({ op }, rank, element, round) => operandValue(op, rank, element, round),
+    inPlace: true,
+    golden: (cell, _rank, element, round) => reduced(cell, element, round),
+    ...allReduceCosts[algo],
+    busFactor: (nranks) => (2 * (nranks - 1)) / nranks,
+    builtin: (comm, { data, signal, round }, { op }) =>
+      comm.allReduce(data, signal, { op, algo, ...(algo === "mesh" ? { coreNum: 1 + (round % 2) } : {}) }),
+    hand: handAllReduce,
+  };
+}
+
+/** allreduce by the algorithm that is fastest. What that costs is its row's to say. */
+export const allReduceAuto: CollectiveRow = {
+  ...allReduceRow("two_phase"),
+  name: "allreduce:auto",
+  builtin: (comm, { data, signal }, { op }) => comm.allReduce(data, signal, { op, algo: "auto" }),
+};
+
 /** The eager form of a row: one round, also on a reused window. */
 function eager(row: CollectiveRow, builtin: CollectiveRow["builtin"]): CollectiveRow {
   const costText = { ...row.costText, rounds: "1: complete" };
@@ -271,24 +300,7 @@ export const collectives: readonly CollectiveRow[] = [
     builtin: (comm, { data, signal }, { op }) => comm.reduceScatter(data, signal, { op }),
     hand: handReduceScatter,
   },
-  ...(["mesh", "ring", "exchange", "hub", "two_phase"] as const).map((algo): CollectiveRow => ({
-    name: `allreduce:${algo}`,
-    arguments: `data in place, signal ${algo === "ring" ? "[2(P−1)+1, P]" : algo === "mesh" ? "[P, S]" : "[P, 1]"}, op${algo === "mesh" ? ", coreNum" : ""}`,
-    result: "the same reduction, bit for bit, on every rank",
-    reduces: true,
-    reuseAddsReady: false,
-    dataShape: whole,
-    inputShape: whole,
-    signalShape: ({ nranks }) => (algo === "ring" ? [2 * (nranks - 1) + 1, nranks] : [nranks, algo === "mesh" ? 2 : 1]),
-    input: ({ op }, rank, element, round) => operandValue(op, rank, element, round),
-    inPlace: true,
-    golden: (cell, _rank, element, round) => reduced(cell, element, round),
-    ...allReduceCosts[algo],
-    busFactor: (nranks) => (2 * (nranks - 1)) / nranks,
-    builtin: (comm, { data, signal, round }, { op }) =>
-      comm.allReduce(data, signal, { op, algo, ...(algo === "mesh" ? { coreNum: 1 + (round % 2) } : {}) }),
-    hand: handAllReduce,
-  })),
+  ...(["mesh", "ring", "exchange", "hub", "two_phase"] as const).map(allReduceRow),
   allToAllRow,
   eager(allToAllRow, (comm, { input, data, signal }) => comm.allToAll(input, data, signal, { algo: "eager" })),
   throughHub(allToAllRow, undefined, (comm, { input, data, signal }) =>

@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { algoCalls } from "../../../../rank/bench/calls.ts";
-import { type BenchPlan, type BenchResult, primitives, sampleStep, unsized } from "../../../../rank/bench/plan.ts";
+import { type BenchPlan, type BenchResult, primitives, isSized, sampleStep } from "../../../../rank/bench/plan.ts";
 import { runBench } from "../../../../rank/bench/run.ts";
-import { collectives } from "../../../../rank/collectives/table.ts";
+import { algorithmsOf, benchRows, operations, rowOf } from "../../../../rank/bench/rows.ts";
 import { simulate, type SimulationResult } from "../../../../rank/simulate.ts";
 import { type DType, elementBytes } from "../../../../shared/dtype.ts";
 
 const rowsFor = (dtype: DType): string[] =>
-  collectives.filter(({ dtypes }) => dtypes?.includes(dtype) ?? true).map(({ name }) => name);
+  benchRows.filter(({ dtypes }) => dtypes?.includes(dtype) ?? true).map(({ name }) => name);
 
 async function measured(
   nranks: number,
@@ -20,7 +19,6 @@ async function measured(
     dtype: "float32",
     op: "sum",
     root: 0,
-    algo: null,
     iterations: 2,
     warmup: 1,
     check: true,
@@ -45,9 +43,7 @@ describe("every benchmark, checked", () => {
       const names = [...rowsFor(dtype), ...primitives];
       const { results, failure } = await measured(nranks, { names, dtype, root: nranks - 1 });
       expect(failure?.error.message).toBeUndefined();
-      expect(results.map(({ name }) => name)).toEqual(
-        names.flatMap((name) => (unsized.includes(name) ? [name] : [name, name])),
-      );
+      expect(results.map(({ name }) => name)).toEqual(names.flatMap((name) => (isSized(name) ? [name, name] : [name])));
       for (const result of results) {
         expect(result.wrong, result.name).toBe(0);
         expect(result.checked, result.name).toBeGreaterThan(0);
@@ -114,7 +110,20 @@ it("a sample has an odd step, and is only taken above 16 MiB", () => {
   expect([1, 16 * 2 ** 20, 16 * 2 ** 20 + 1, 64 * 2 ** 20, 2 ** 32].map(sampleStep)).toEqual([1, 1, 3, 5, 257]);
 });
 
-it("every call that takes an algorithm is a row of the table", () => {
-  const rows = collectives.map(({ name }) => name);
-  expect(Object.keys(algoCalls).filter((name) => !rows.includes(name))).toEqual([]);
+describe("the algorithms of a collective", () => {
+  it("are those of the table, the plain one, and the choice among them", () => {
+    expect(algorithmsOf("barrier")).toEqual(["direct", "hub", "auto"]);
+    expect(algorithmsOf("all_to_all")).toEqual(["direct", "eager", "hub", "auto"]);
+    expect(algorithmsOf("allreduce")).toEqual(["mesh", "ring", "exchange", "hub", "two_phase", "auto"]);
+    expect(algorithmsOf("broadcast")).toEqual([]);
+  });
+
+  it("name its rows, each once", () => {
+    const rows = operations.flatMap((operation) => algorithmsOf(operation).map((algo) => rowOf(operation, algo)?.name));
+    expect(new Set(rows).size).toBe(rows.length);
+    expect(rows).not.toContain(undefined);
+    expect(rowOf("all_to_all", "direct")?.name).toBe("all_to_all");
+    expect(rowOf("broadcast", "auto")?.name).toBe("broadcast");
+    expect(rowOf("allreduce", "direct")).toBeUndefined();
+  });
 });
