@@ -2,12 +2,12 @@ import { deferred } from "../shared/async.ts";
 import { encodePublication } from "../shared/codec.ts";
 import type { DType } from "../shared/dtype.ts";
 import { RankwiseError } from "../shared/errors.ts";
-import { frameHeader, FrameKind } from "../shared/frame.ts";
+import { FrameFlag, frameHeader, FrameKind } from "../shared/frame.ts";
 import type { Publication } from "../shared/messages.ts";
 import type { Shape } from "../shared/shape.ts";
 import type { Engine } from "./engine.ts";
 import { type Group, handContext } from "./group.ts";
-import { tracked, waitRow } from "./issue.ts";
+import { acknowledged, tracked, waitRow } from "./issue.ts";
 import type { Allocation } from "./memory/registry.ts";
 
 /**
@@ -50,21 +50,25 @@ export async function allocateWindow(
 
 /**
  * Says that this rank will not touch the window again, waits until every member has said so, and gives the memory
- * back. What peers had sent to it before lies ahead of their word on the link, so it has been applied.
+ * back. What peers had sent to it before lies ahead of their word on the link, so it has been applied; and what this
+ * rank had sent from it lies ahead of its own word, which they acknowledge.
  */
 export async function freeWindow(engine: Engine, group: Group, allocation: Allocation): Promise<void> {
   engine.throwIfEnded();
   const { ordinal, name } = allocation;
   const { publications, registry } = engine;
+  const call = `free "${name}"`;
   allocation.closing = true;
   publications.free(engine.rank, group.id, ordinal);
-  for (const index of group.peers()) {
-    const header = frameHeader({ kind: FrameKind.Free, group: group.id, window: ordinal });
-    engine.post(engine.peer(group.world(index)), header);
-  }
-  await everybody(engine, group, ordinal, `free "${name}"`, name, "free by", () =>
+  const acknowledgements = group.peers().map((index) => {
+    const peer = engine.peer(group.world(index));
+    engine.post(peer, frameHeader({ kind: FrameKind.Free, flags: FrameFlag.AckNow, group: group.id, window: ordinal }));
+    return acknowledged(engine, handContext(group, call), peer);
+  });
+  const word = everybody(engine, group, ordinal, call, name, "free by", () =>
     publications.notFreed(group.id, ordinal, group.members),
   );
+  await Promise.all([word, ...acknowledgements]);
   registry.release(allocation);
   publications.forget(group.id, ordinal);
 }

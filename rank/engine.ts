@@ -21,8 +21,8 @@ import {
 import type { Faults } from "./faults.ts";
 import { Group, groupId } from "./group.ts";
 import { defaultLimits, type Limits } from "./limits.ts";
+import { type Arena, noArena } from "./memory/arena.ts";
 import { Registry } from "./memory/registry.ts";
-import { Scratch } from "./memory/scratch.ts";
 import { Peer } from "./peer.ts";
 import { PendingWaits } from "./pending.ts";
 import { Publications } from "./publications.ts";
@@ -36,6 +36,8 @@ export interface EngineOptions {
   readonly faults?: Faults;
   readonly limits?: Partial<Limits>;
   readonly placement?: Placement;
+  /** Where windows and scratch lie; default: each has memory of its own. */
+  readonly arena?: Arena;
 }
 
 /** Where the ranks of the job run. The same on every rank, so that they choose the same algorithms. */
@@ -61,9 +63,8 @@ export class Engine {
   readonly faults: Faults | undefined;
   readonly limits: Limits;
   placement: Placement;
-  readonly registry = new Registry();
-  /** Memory of builtin calls: what peers have staged, operands on their way. */
-  readonly scratch = new Scratch();
+  readonly arena: Arena;
+  readonly registry: Registry;
   readonly pending = new PendingWaits();
   readonly publications = new Publications();
   readonly counters: Counters = zeroCounters();
@@ -89,6 +90,8 @@ export class Engine {
     this.faults = options.faults;
     this.limits = { ...defaultLimits, ...options.limits };
     this.placement = options.placement ?? IN_PROCESS;
+    this.arena = options.arena ?? noArena;
+    this.registry = new Registry(this.arena);
     this.#peers = Array.from({ length: options.nranks }, (_, rank) => new Peer(rank, this.limits.getInFlightBytes));
     this.world = new Group([...this.#peers.keys()], 0, this.rank, 0);
     this.#groups.set(0, this.world);

@@ -177,7 +177,7 @@ export function fence(engine: Engine, ctx: CallContext, worldRank: number): Prom
 }
 
 /** Resolves when the last frame sent to the peer has been acknowledged, which that frame has asked for. */
-function acknowledged(engine: Engine, ctx: CallContext, peer: Peer): Promise<void> {
+export function acknowledged(engine: Engine, ctx: CallContext, peer: Peer): Promise<void> {
   const done = deferred<void>();
   const entry = pendingEntry(engine, waitRow(ctx, "", "acknowledgement from", peer.rank), done.reject);
   peer.fences.push({ serial: peer.sent, entry, done });

@@ -16,6 +16,7 @@ import { Faults } from "./faults.ts";
 import { handContext } from "./group.ts";
 import { probeLinks } from "./link-probe.ts";
 import { quiet } from "./issue.ts";
+import { Arena } from "./memory/arena.ts";
 import { loadProgram, type Main } from "./program.ts";
 import { FrameServer } from "./serve.ts";
 import { InprocNetwork } from "./transport/inproc.ts";
@@ -82,7 +83,8 @@ export function failUncaught(thrown: unknown, origin: string): boolean {
 /** Runs the ranks of this process from their join to their end; resolves with the exit code: 0 after a good run, else 1. */
 export async function runRanks(options: RankProcessOptions): Promise<number> {
   const network = deferred<InprocNetwork>();
-  const ranks = await Promise.all(options.ranks.map((rank) => HostedRank.connect(options, rank)));
+  const arena = new Arena();
+  const ranks = await Promise.all(options.ranks.map((rank) => HostedRank.connect(options, rank, arena)));
   void Promise.all(endings).then(() => (groupEnded = true));
   const open = (engine: Engine, sink: FrameSink): Promise<Links> =>
     "inproc" in options.listen
@@ -114,9 +116,9 @@ class HostedRank {
   #transport: Transport | undefined;
   #firstCause: Cause | undefined;
 
-  private constructor(options: RankProcessOptions, rank: number, connect: (rank: HostedRank) => Control) {
+  private constructor(options: RankProcessOptions, rank: number, arena: Arena, connect: (rank: HostedRank) => Control) {
     const faults = options.testFault === undefined ? undefined : new Faults(options.testFault, rank, options.exit);
-    this.#engine = new Engine({ rank, nranks: options.nranks, ...(faults === undefined ? {} : { faults }) });
+    this.#engine = new Engine({ rank, nranks: options.nranks, arena, ...(faults === undefined ? {} : { faults }) });
     this.#control = connect(this);
     this.#engine.onFailure((failure) => {
       this.#control.failed(failure);
@@ -125,9 +127,9 @@ class HostedRank {
   }
 
   /** @throws {ERR_COORDINATOR_UNREACHABLE | ERR_UNAUTHORIZED} */
-  static async connect(options: RankProcessOptions, rank: number): Promise<HostedRank> {
+  static async connect(options: RankProcessOptions, rank: number, arena: Arena): Promise<HostedRank> {
     const open = await Control.connect({ ...options, rank, host: hostname() });
-    return new HostedRank(options, rank, (hosted) =>
+    return new HostedRank(options, rank, arena, (hosted) =>
       open({
         abort: (cause) => {
           hosted.#abort(cause);

@@ -63,7 +63,7 @@ export class FrameServer implements FrameSink {
     }
     if (header.kind === FrameKind.Stage) {
       const peer = engine.peer(from);
-      peer.staging = engine.scratch.take(header.rowBytes * header.rows);
+      peer.staging = room(engine, header.rowBytes * header.rows);
       return peer.staging;
     }
     const plain = header.kind === FrameKind.Put && header.rows === 1 && (header.flags & FrameFlag.AtomicAdd) === 0;
@@ -200,6 +200,17 @@ function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: 
   signal?.cells?.apply(header.cell, op, header.value, from);
 }
 
+/** Memory for a staged block, with whatever it held. */
+function room({ arena }: Engine, bytes: number): Uint8Array {
+  return arena.allocate(bytes, { zeroed: false }) ?? new Uint8Array(bytes);
+}
+
+function copyOf(engine: Engine, bytes: Uint8Array): Uint8Array {
+  const copy = room(engine, bytes.byteLength);
+  copy.set(bytes);
+  return copy;
+}
+
 /** A block for a builtin call, kept until the call takes it, and the credit that says so. */
 function applyStage(engine: Engine, peer: Peer, header: FrameHeader, payload: Uint8Array): void {
   const { ledger } = engine.group(header.group) ?? {};
@@ -209,7 +220,7 @@ function applyStage(engine: Engine, peer: Peer, header: FrameHeader, payload: Ui
   }
   signal.cells?.checkKind(header.cell, NotifyOp.AtomicAdd);
   const arrived = engine.faults?.received(payload) ?? payload;
-  const block = arrived === peer.staging ? arrived : engine.scratch.copy(arrived);
+  const block = arrived === peer.staging ? arrived : copyOf(engine, arrived);
   peer.staging = undefined;
   ledger.stage(peer.rank, header.seq, header.round, block);
   engine.counters.payloadBytesReceived += payload.byteLength;

@@ -13,6 +13,7 @@ import { Faults } from "./faults.ts";
 import { handContext } from "./group.ts";
 import { quiet } from "./issue.ts";
 import type { Limits } from "./limits.ts";
+import type { Arena } from "./memory/arena.ts";
 import { FrameServer } from "./serve.ts";
 import { InprocNetwork } from "./transport/inproc.ts";
 import type { FrameSink, Transport } from "./transport/transport.ts";
@@ -26,6 +27,8 @@ export interface Simulation {
   readonly waitTimeoutMs?: number;
   /** Smaller limits than the usual ones. */
   readonly limits?: Partial<Limits>;
+  /** Memory of all ranks together; default: windows have memory of their own. */
+  readonly arena?: Arena;
   /** See `faults.ts`. */
   readonly testFault?: string;
   /** Opens a rank's transport; default: the in-process one, with the seed. */
@@ -51,6 +54,7 @@ export async function simulate(options: Simulation): Promise<SimulationResult> {
     waitTimeoutMs,
     testFault,
     limits,
+    arena,
     serve = (engine: Engine): FrameSink => new FrameServer(engine),
   } = options;
   const settings: JobSettings = { mode: "hand", platform: "a5sim", args: [], ...options.settings };
@@ -67,6 +71,7 @@ export async function simulate(options: Simulation): Promise<SimulationResult> {
       ...(waitTimeoutMs === undefined ? {} : { waitTimeoutMs }),
       ...(faults === undefined ? {} : { faults }),
       ...(limits === undefined ? {} : { limits }),
+      ...(arena === undefined ? {} : { arena }),
     });
   });
   const states: RankState[] = [];
@@ -107,6 +112,7 @@ export async function simulate(options: Simulation): Promise<SimulationResult> {
   );
   for (const engine of engines) engine.leave();
   await Promise.all(transports.map((transport) => transport.close()));
+  if (arena !== undefined) for (const engine of engines) engine.registry.releaseAll();
   return { failure, states };
 }
 

@@ -31,7 +31,8 @@ export function stage(engine: Engine, ctx: CallContext, { peer, bytes, change }:
 }
 
 /**
- * Takes the block of this round from a member whose credit has arrived. Its memory is the engine's scratch: give it back.
+ * Takes the block of this round from a member whose credit has arrived. Its memory is the
+ * arena's: release it.
  *
  * @throws {ERR_BAD_FRAME} when the member has sent another number of bytes; the group has failed then.
  */

@@ -54,7 +54,14 @@ export class Window<D extends DType = DType> {
   readonly name: string;
   readonly dtype: D;
   readonly shape: Shape;
-  /** This rank's own part, as a tensor; it can be the source of a put. */
+  /**
+   * This rank's own part, as a tensor; it can be the source of a put.
+   *
+   * Its array lies in memory that is shared with the rank's other windows: `array.buffer` is a `SharedArrayBuffer` far
+   * larger than the array, which starts at `array.byteOffset`. Copies (`slice`, `map`, `Buffer.from(array)`) have memory
+   * of their own. `structuredClone` and `postMessage` share such memory instead of copying it, and some interfaces
+   * (`crypto.subtle`, `Response`) refuse it: give them a `slice()`. A large window may have an `ArrayBuffer` of its own.
+   */
   readonly local: Tensor<D>;
 
   /** @internal Programs get windows from `comm.window`. */
@@ -154,8 +161,8 @@ export class Window<D extends DType = DType> {
 
   /**
    * Gives the memory back. Collective: every rank of the group frees the same windows in the same order; resolves
-   * when all have, and when everything that was under way to this rank's part has been applied. The name may be used
-   * again.
+   * when all have, and when everything that was under way to this rank's part, or from it, has been applied. The name
+   * may be used again, and `local` may not: its memory will be another window's.
    *
    * @throws {ERR_WINDOW_FREED | ERR_WAIT_TIMEOUT | ERR_GROUP_ENDED}
    */

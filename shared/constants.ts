@@ -31,6 +31,9 @@ export const WINDOW_BYTES_MAX = 4 * 1024 ** 3;
 /** Most window memory of one rank, signals included. */
 export const RANK_WINDOW_BYTES_MAX = 64 * 1024 ** 3;
 
+/** The arena of a rank: windows and scratch that lie together in one shared WebAssembly memory. The rest has its own. */
+export const ARENA_BYTES = 1024 ** 3;
+
 /** Most windows and signals one group may allocate over its life. */
 export const ALLOCATIONS_MAX = 65_536;
 

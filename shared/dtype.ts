@@ -16,8 +16,21 @@ export const dtypes = {
 /** Name of an element type. */
 export type DType = keyof typeof dtypes;
 
-/** The typed array that holds a dtype; float16 and bfloat16 hold their bits. */
-export type ArrayOf<D extends DType> = InstanceType<(typeof dtypes)[D]["array"]>;
+/**
+ * The typed array that holds a dtype; float16 and bfloat16 hold their bits. Its buffer may be an `ArrayBuffer` or shared
+ * memory, as a window's is.
+ */
+export type ArrayOf<D extends DType> = {
+  float32: Float32Array;
+  float16: Uint16Array;
+  bfloat16: Uint16Array;
+  float64: Float64Array;
+  int32: Int32Array;
+  int16: Int16Array;
+  int8: Int8Array;
+  uint8: Uint8Array;
+  int64: BigInt64Array;
+}[D];
 
 /** Any tensor's array. */
 export type AnyArray = ArrayOf<DType>;

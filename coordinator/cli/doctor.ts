@@ -7,7 +7,8 @@ import { availableParallelism, freemem, platform, tmpdir, totalmem } from "node:
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { Command } from "commander";
-import { SOCKET_PATH_BYTES_MAX } from "../../shared/constants.ts";
+import { Arena } from "../../rank/memory/arena.ts";
+import { ARENA_BYTES, SOCKET_PATH_BYTES_MAX } from "../../shared/constants.ts";
 import type { CliContext } from "./context.ts";
 
 type Verdict = "ok" | "warn" | "fail";
@@ -42,6 +43,7 @@ async function examine(): Promise<Finding[]> {
     await openFiles(),
     socketFolder(),
     await sharedMemory(),
+    arena(),
     processTools(),
     ...(await containers()),
     await loopback("tcp loopback", tcpSocket),
@@ -98,6 +100,16 @@ async function sharedMemory(): Promise<Finding> {
       ? "no /dev/shm"
       : `/dev/shm has ${((volume.bavail * volume.bsize) / 1024 ** 2).toFixed(0)} MiB free`;
   return { verdict: volume !== undefined ? "ok" : "warn", subject: "shared memory", text: size };
+}
+
+/** Without an arena a rank works all the same, and reduces slower. */
+function arena(): Finding {
+  const own = new Arena();
+  if (own.memory !== undefined) {
+    return { verdict: "ok", subject: "arena", text: `${ARENA_BYTES / 1024 ** 2} MiB of shared WebAssembly memory` };
+  }
+  const text = `${(own.refused as Error).message}: windows have memory of their own, and reductions do without SIMD; a rank reserves 11 GiB of address space (ulimit -v)`;
+  return { verdict: "warn", subject: "arena", text };
 }
 
 /** What ends and watches rank processes from outside. */

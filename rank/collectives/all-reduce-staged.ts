@@ -143,7 +143,7 @@ function reduceStaged(
     member === group.rank ? own : unstage(engine, ctx, member, own.byteLength),
   );
   reduceInto(what.target.dtype, what.op, own, operands);
-  for (const operand of operands) if (operand !== own) engine.scratch.give(operand);
+  for (const operand of operands) if (operand !== own) engine.arena.release(operand);
 }
 
 /** Writes a part of the own window into a member's, with the credit of the round. */

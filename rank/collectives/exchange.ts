@@ -134,7 +134,7 @@ async function runEager(call: CollectiveCall, parts: Exchange): Promise<void> {
   for (const peer of group.peers()) {
     const block = unstage(engine, ctx, peer, parts.rowBytes);
     place(parts, peer, block);
-    engine.scratch.give(block);
+    engine.arena.release(block);
   }
   await Promise.all(sent);
 }
@@ -166,7 +166,7 @@ async function runHub(call: CollectiveCall, parts: Exchange): Promise<void> {
   });
   for (const [member, rows] of sources.entries()) place(parts, member, rowOf(parts, rows, HUB));
   await Promise.all(sent);
-  for (const rows of sources) if (rows !== source) engine.scratch.give(rows);
+  for (const rows of sources) if (rows !== source) engine.arena.release(rows);
 }
 
 /** What a member gets of somebody's rows. */

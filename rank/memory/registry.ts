@@ -8,8 +8,9 @@ import { ALLOCATIONS_MAX, RANK_WINDOW_BYTES_MAX, WINDOW_BYTES_MAX } from "../../
 import { arrayOver, type DType } from "../../shared/dtype.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { byteLength, elementCount, formatShape, type Shape } from "../../shared/shape.ts";
+import { type Arena, noArena } from "./arena.ts";
 import { SignalCells } from "./signal-cells.ts";
-import { allocate, sharesMemory, Tensor } from "./tensor.ts";
+import { allocate, Tensor } from "./tensor.ts";
 
 /** One rank's part of a window or signal. */
 export interface Allocation {
@@ -29,13 +30,19 @@ export interface Allocation {
 }
 
 export class Registry {
+  readonly #arena: Arena;
   readonly #groups = new Map<number, (Allocation | undefined)[]>();
   /** Of all live windows and signals. */
   #bytes = 0;
-  readonly #inBuffer = new WeakMap<ArrayBufferLike, Set<Allocation>>();
+  /** The live allocations of each buffer, by place. */
+  readonly #inBuffer = new WeakMap<ArrayBufferLike, Allocation[]>();
+
+  constructor(arena = noArena) {
+    this.#arena = arena;
+  }
 
   /**
-   * Allocates and registers the group's next window or signal, all zero.
+   * Allocates and registers the group's next window or signal, all zero: in the arena, or with memory of its own.
    *
    * @throws {ERR_SIZE_LIMIT | ERR_NAME_IN_USE | ERR_LIMIT}
    */
@@ -67,7 +74,8 @@ export class Registry {
       );
     }
     const count = elementCount(kind, shape);
-    const local = new Tensor(dtype, shape, arrayOver(dtype, allocate(`${kind} "${name}"`, bytes), 0, count));
+    const memory = this.#arena.allocate(bytes) ?? new Uint8Array(allocate(`${kind} "${name}"`, bytes));
+    const local = new Tensor(dtype, shape, arrayOver(dtype, memory.buffer, memory.byteOffset, count));
     const cells = kind === "signal" ? new SignalCells(local.array as Int32Array, name, shape) : undefined;
     const allocation: Allocation = {
       groupId,
@@ -83,8 +91,8 @@ export class Registry {
     };
     list.push(allocation);
     this.#bytes += bytes;
-    const { buffer } = local.bytes;
-    this.#inBuffer.set(buffer, (this.#inBuffer.get(buffer) ?? new Set()).add(allocation));
+    const neighbours = this.#neighbours(memory.buffer);
+    neighbours.splice(firstEndingBehind(neighbours, memory.byteOffset), 0, allocation);
     return allocation;
   }
 
@@ -107,17 +115,40 @@ export class Registry {
 
   /** The live allocations of a group that share memory with these bytes. */
   sharing(groupId: number, bytes: Uint8Array): Allocation[] {
-    const candidates = [...(this.#inBuffer.get(bytes.buffer) ?? [])];
-    return candidates.filter((other) => other.groupId === groupId && sharesMemory(other.local.bytes, bytes));
+    if (bytes.byteLength === 0) return [];
+    const neighbours = this.#inBuffer.get(bytes.buffer) ?? [];
+    const shared: Allocation[] = [];
+    const end = bytes.byteOffset + bytes.byteLength;
+    for (let at = firstEndingBehind(neighbours, bytes.byteOffset); at < neighbours.length; at++) {
+      const other = neighbours[at];
+      if (other === undefined || other.local.bytes.byteOffset >= end) break;
+      if (other.groupId === groupId) shared.push(other);
+    }
+    return shared;
   }
 
-  /** Forgets a freed allocation's memory; its ordinal is not used again. */
+  /** Forgets a freed allocation and gives its memory back; its ordinal is not used again. */
   release(allocation: Allocation): void {
-    if (!allocation.freed) this.#bytes -= allocation.local.bytes.byteLength;
+    if (allocation.freed) return;
     allocation.freed = true;
-    this.#inBuffer.get(allocation.local.bytes.buffer)?.delete(allocation);
+    const { bytes } = allocation.local;
+    this.#bytes -= bytes.byteLength;
+    const neighbours = this.#neighbours(bytes.buffer);
+    neighbours.splice(neighbours.indexOf(allocation), 1);
     const list = this.#groups.get(allocation.groupId);
     if (list !== undefined) list[allocation.ordinal] = undefined;
+    this.#arena.release(bytes);
+  }
+
+  /** Gives back whatever is left, when no frame can come any more. */
+  releaseAll(): void {
+    for (const allocation of [...this.#groups.values()].flat()) if (allocation !== undefined) this.release(allocation);
+  }
+
+  #neighbours(buffer: ArrayBufferLike): Allocation[] {
+    let list = this.#inBuffer.get(buffer);
+    if (list === undefined) this.#inBuffer.set(buffer, (list = []));
+    return list;
   }
 
   #list(groupId: number): (Allocation | undefined)[] {
@@ -125,4 +156,16 @@ export class Registry {
     if (list === undefined) this.#groups.set(groupId, (list = []));
     return list;
   }
+}
+
+/** Index of the first of these allocations, which do not overlap and stand by place, that ends behind a byte. */
+function firstEndingBehind(allocations: readonly Allocation[], byte: number): number {
+  let [low, high] = [0, allocations.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const { byteOffset = 0, byteLength = 0 } = allocations[middle]?.local.bytes ?? {};
+    if (byteOffset + byteLength > byte) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

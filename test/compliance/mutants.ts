@@ -469,17 +469,17 @@ function wakingOneOnly(): () => void {
   }); // prettier-ignore
 }
 
-/** The memory of the last owner of a name, with what it holds. */
+/** The memory of the last owner of a name on this rank, with what it holds. */
 function recyclingMemory(): () => void {
-  const left: Uint8Array[] = [];
+  const leftOn = new WeakMap<Registry, Uint8Array[]>();
   const allocate = patched(Registry.prototype, "allocate", (original) => function (this: Registry, ...args) {
     const allocation = original.apply(this, args);
-    const old = left.find(({ byteLength }) => byteLength === allocation.local.bytes.byteLength);
+    const old = leftOn.get(this)?.find(({ byteLength }) => byteLength === allocation.local.bytes.byteLength);
     if (old !== undefined) allocation.local.bytes.set(old);
     return allocation;
   }); // prettier-ignore
   const release = patched(Registry.prototype, "release", (original) => function (this: Registry, allocation) {
-    left.push(allocation.local.bytes.slice());
+    leftOn.set(this, [...(leftOn.get(this) ?? []), allocation.local.bytes.slice()]);
     original.call(this, allocation);
   }); // prettier-ignore
   return () => [allocate, release].forEach((undo) => undo());

@@ -106,10 +106,19 @@ describe("rankwise doctor", () => {
   it("finds this machine fit, and measures its loopback", async () => {
     const run = await runCli(["doctor"]);
     expect(run.exitCode).toBe(0);
-    for (const subject of ["node", "platform", "open files", "unix sockets", "shared memory", "docker engine"]) {
+    for (const subject of [
+      "node",
+      "platform",
+      "open files",
+      "unix sockets",
+      "shared memory",
+      "arena",
+      "docker engine",
+    ]) {
       expect(run.stdout).toMatch(new RegExp(`^(ok|warn) +${subject} `, "mu"));
     }
     expect(run.stdout).toMatch(/^ok +tcp loopback +\d+ us a round trip, [\d.]+ GB\/s one way$/mu);
+    expect(run.stdout).toContain("ok    arena          1024 MiB of shared WebAssembly memory");
     expect(run.stdout).toMatch(/^ok +unix loopback +\d+ us a round trip, [\d.]+ GB\/s one way$/mu);
   });
 });

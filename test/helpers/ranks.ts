@@ -6,15 +6,22 @@ import { join } from "node:path";
 import type { Comm, JobSettings } from "../../rank/comm.ts";
 import type { Engine } from "../../rank/engine.ts";
 import type { Limits } from "../../rank/limits.ts";
+import { Arena } from "../../rank/memory/arena.ts";
 import { FrameServer } from "../../rank/serve.ts";
 import { simulate, type SimulationResult } from "../../rank/simulate.ts";
 import { InprocNetwork } from "../../rank/transport/inproc.ts";
 import type { FrameSink, Transport } from "../../rank/transport/transport.ts";
 import { WebSocketTransport } from "../../rank/transport/websocket/transport.ts";
 
-/** Over sockets, `direct` reads frames straight into window memory; without it they come through stock `ws`. */
+/**
+ * Over sockets, `direct` reads frames straight into window memory, which lies in an arena, as in a rank process;
+ * without it they come through stock `ws`, into windows with memory of their own.
+ */
 export const rankTransports = ["inproc", "tcp", "unix", "tcp direct", "unix direct"] as const;
 export type RankTransport = (typeof rankTransports)[number];
+
+/** One for all jobs of this process: each memory reserves gigabytes of address space. */
+const arena = new Arena();
 
 /** What stands between a rank and its transport, for one job. */
 export interface Interposed {
@@ -57,6 +64,7 @@ export async function runRanks(options: RankRun): Promise<SimulationResult> {
       waitTimeoutMs: options.waitTimeoutMs ?? 5000,
       ...(settings === undefined ? {} : { settings }),
       ...(limits === undefined ? {} : { limits }),
+      ...(receive === "direct" ? { arena } : {}),
       open: async (engine, sink) => {
         const bare = await openBare(engine, sink);
         return interposed.transport?.(bare, engine) ?? bare;

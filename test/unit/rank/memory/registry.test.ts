@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { Arena } from "../../../../rank/memory/arena.ts";
 import { type Allocation, Registry } from "../../../../rank/memory/registry.ts";
 import { WINDOW_BYTES_MAX } from "../../../../shared/constants.ts";
 import { expectRefusal } from "../../../helpers/sim.ts";
@@ -93,5 +94,50 @@ describe("lookup", () => {
   it("says of a freed window that it was freed", async () => {
     registry.release(make("a"));
     expect((await expectRefusal(() => registry.lookup(0, 0), "ERR_FRAME_BOUNDS")).message).toContain("been freed");
+  });
+});
+
+describe("on an arena", () => {
+  const arena = new Arena(1024 * 1024);
+  beforeEach(() => {
+    registry = new Registry(arena);
+  });
+
+  it("windows and signals lie together, zeroed, and give their memory back", () => {
+    const [a, b] = [make("a"), registry.allocate(0, "signal", "s", "int32", [2])];
+    expect(a.local.array.buffer).toBe(b.local.array.buffer);
+    expect([a.local.array.length, b.cells?.values.length, arena.lentBytes]).toEqual([6, 2, 128]);
+    a.local.bytes.fill(1);
+    registry.release(a);
+    registry.release(a);
+    const again = make("a");
+    expect(again.local.bytes.byteOffset).toBe(a.local.bytes.byteOffset);
+    expect([...again.local.array]).toEqual([0, 0, 0, 0, 0, 0]);
+    registry.releaseAll();
+    expect(arena.lentBytes).toBe(0);
+  });
+
+  it("what does not fit has memory of its own", () => {
+    const large = registry.allocate(0, "window", "large", "int8", [1024 * 1024 + 1]);
+    expect(large.local.array.buffer).toBeInstanceOf(ArrayBuffer);
+    registry.release(large);
+  });
+
+  it("finds the windows that share memory with some bytes, of one group", () => {
+    const windows = ["a", "b", "c", "d"].map((name) => make(name));
+    const [, b, c] = windows.map(({ local }) => local.bytes);
+    const foreign = make("x", 7);
+    const names = (bytes: Uint8Array, group = 0): string[] => registry.sharing(group, bytes).map(({ name }) => name);
+    for (const { name, local } of windows) expect(names(local.bytes)).toEqual([name]);
+    expect(names(new Uint8Array(b!.buffer, b!.byteOffset + 23, c!.byteOffset - b!.byteOffset - 22))).toEqual([
+      "b",
+      "c",
+    ]);
+    expect(names(new Uint8Array(b!.buffer, b!.byteOffset + 24, 40))).toEqual([]);
+    expect([names(b!.subarray(3, 3)), names(new Uint8Array(8))]).toEqual([[], []]);
+    expect([names(foreign.local.bytes), names(foreign.local.bytes, 7)]).toEqual([[], ["x"]]);
+    registry.release(windows[1]!);
+    expect(names(b!)).toEqual([]);
+    registry.releaseAll();
   });
 });

@@ -1,0 +1,12 @@
+/** The parts of WebAssembly that the arena and its kernels use: Node's types leave them to those of browsers. */
+
+/** Memory of a fixed size whose buffer is one object for life. */
+export interface SharedMemory {
+  readonly buffer: SharedArrayBuffer;
+}
+
+interface Platform {
+  readonly Memory: new (descriptor: { initial: number; maximum: number; shared: true }) => SharedMemory;
+}
+
+export const { Memory } = (globalThis as unknown as { readonly WebAssembly: Platform }).WebAssembly;
