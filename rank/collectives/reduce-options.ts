@@ -34,7 +34,7 @@ export interface AllReduceOptions extends ReduceOptions {
 /** Lanes are the mesh's. @throws {ERR_INVALID_ARGUMENT} for more than one with another algorithm. */
 export function refuseLanes(algo: AllReduceAlgo, { coreNum }: AllReduceOptions): void {
   if (coreNum === undefined || coreNum === 1) return;
-  throw new RankwiseError("ERR_INVALID_ARGUMENT", `allreduce: ${algo} has one lane; coreNum is for algo mesh`, {
+  throw new RankwiseError("ERR_INVALID_ARGUMENT", `allreduce: algo ${algo} has one lane; coreNum is for algo mesh`, {
     argument: "coreNum",
   });
 }
