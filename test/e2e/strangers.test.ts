@@ -88,7 +88,8 @@ describe("strangers are refused, each with its code, while the group goes on und
       expect(said[`${at}no hello`]).toBe(refused("ERR_BAD_HELLO"));
     }
 
-    for (const target of [url, rankUrl]) {
+    // the two listen on their own, so each can be kept waiting while the other is
+    const keepWaiting = async (target: string): Promise<void> => {
       // whoever is in the handshake says nothing: the next one finds no room, and all of them are sent away in time
       const silent = Array.from({ length: HANDSHAKES_MAX }, () => knock(target, token));
       await expect.poll(() => knock(target, token), { timeout: HELLO_TIMEOUT_MS }).toBe("HTTP 503");
@@ -96,7 +97,8 @@ describe("strangers are refused, each with its code, while the group goes on und
       expect(await slowLoris(new URL(target.replace(/^ws/u, "http"))), "a request without end").toMatch(
         /^HTTP\/1\.1 408/u,
       );
-    }
+    };
+    await Promise.all([url, rankUrl].map(keepWaiting));
 
     const random = new Random(21);
     for (const [target, path, first] of [
