@@ -59,11 +59,11 @@ export const ENV = {
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /**
- * Milliseconds of a duration like `250ms`, `3s`, `10m`, `1h`; a bare number is seconds.
+ * Milliseconds of a duration like `250ms`, `3s`, `10m`, `1h`, at least `leastMs`; a bare number is seconds.
  *
  * @throws {ERR_USAGE}
  */
-export function parseDuration(option: string, value: string): number {
+export function parseDuration(option: string, value: string, leastMs = 0): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/u.exec(value.trim());
   const ms = match === null ? Number.NaN : Number(match[1]) * (unitMs[match[2] ?? "s"] ?? Number.NaN);
   if (!Number.isFinite(ms) || ms > 2 ** 31 - 1) {
@@ -71,6 +71,9 @@ export function parseDuration(option: string, value: string): number {
       "ERR_USAGE",
       `${option}: ${JSON.stringify(value)} is no duration of at most 24 days; write 250ms, 3s, 10m or 1h`,
     );
+  }
+  if (Math.round(ms) < leastMs) {
+    throw new RankwiseError("ERR_USAGE", `${option}: ${JSON.stringify(value)} is too short; at least ${leastMs}ms`);
   }
   return Math.round(ms);
 }

@@ -100,6 +100,9 @@ export const WAIT_TIMEOUT_MS = 5 * 60_000;
 export const GRACE_MS = 1000;
 export const LIVENESS_MS = 3000;
 
+/** Least `--liveness`: below it a busy machine alone makes everybody silent. */
+export const LIVENESS_MS_MIN = 100;
+
 /** Pings that a supervisor may leave unanswered; they are sent so often that one more is `--liveness` of silence. */
 export const LIVENESS_MISSES_MAX = 3;
 

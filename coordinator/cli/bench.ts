@@ -17,7 +17,7 @@ import { makeTempFolder } from "../temp-folder.ts";
 import { bandwidths, footerLines, resultLines } from "./bench-table.ts";
 import type { CliContext } from "./context.ts";
 import { callerFolder, checkReportFile, writeResults } from "./job.ts";
-import { parseCount, usage } from "./options.ts";
+import { jobTimeout, parseCount, usage } from "./options.ts";
 
 interface Options {
   readonly nranks: number;
@@ -83,7 +83,7 @@ export function addBenchCommand(cli: Command, context: CliContext): void {
     .option("-r, --root <rank>", "root of broadcast", (text) => parseCount("-r", text, 0, RANKS_MAX - 1), 0)
     .option("--algo <name>", "algorithm of the collectives that have several; auto: the fastest, all: each", "auto")
     .addOption(new Option("--transport <name>", "how ranks reach each other").choices(transports).default("auto"))
-    .option("--timeout <time>", "longest time for the whole run", "60m")
+    .addOption(jobTimeout("longest time for the whole run"))
     .option("-J, --json <file>", "write the results to a file")
     .action(async (names: string[], options: Options) => {
       context.exitCode = await bench(names, options);

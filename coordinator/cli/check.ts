@@ -11,7 +11,7 @@ import { RANKS_MAX } from "../../shared/constants.ts";
 import { distFolder } from "../installation.ts";
 import { makeTempFolder } from "../temp-folder.ts";
 import type { CliContext } from "./context.ts";
-import { parseCount, usage } from "./options.ts";
+import { jobTimeout, parseCount, usage } from "./options.ts";
 
 interface Options {
   readonly nranks: readonly number[];
@@ -36,7 +36,7 @@ export function addCheckCommand(cli: Command, context: CliContext): void {
         .choices(["auto", "tcp", "unix", "inproc"])
         .default("auto"),
     )
-    .option("--timeout <time>", "longest time for each number of ranks", "60m")
+    .addOption(jobTimeout("longest time for each number of ranks"))
     .action(async (names: string[], options: Options) => {
       context.exitCode = await check(names, options);
     });

@@ -17,6 +17,7 @@ import {
   GRACE_MS,
   JOIN_TIMEOUT_MS,
   LIVENESS_MS,
+  LIVENESS_MS_MIN,
   RANKS_MAX,
   RESTARTS_MAX,
   RUN_TIMEOUT_MS,
@@ -53,11 +54,13 @@ export function addJobOptions(command: Command): Command {
     .addOption(choice("-p, --platform <name>", "platform profile", Object.keys(platforms), "a5sim"))
     .addOption(choice("--mode <name>", "form of the program to run", modes, "hand"))
     .addOption(choice("--transport <name>", "how ranks reach each other", transports, "auto"))
-    .addOption(duration("--timeout", "longest time for the whole run", RUN_TIMEOUT_MS))
+    .addOption(duration("--timeout", "longest time for the whole run", RUN_TIMEOUT_MS, 1))
     .addOption(joinTimeout())
-    .addOption(duration("--wait-timeout", "longest time for one wait", WAIT_TIMEOUT_MS))
-    .addOption(duration("--grace", "time that ranks have to clean up after a failure", GRACE_MS))
-    .addOption(duration("--liveness", "longest silence of a host, and longest stop of a rank", LIVENESS_MS))
+    .addOption(duration("--wait-timeout", "longest time for one wait", WAIT_TIMEOUT_MS, 1))
+    .addOption(duration("--grace", "time that ranks have to clean up after a failure", GRACE_MS, 0))
+    .addOption(
+      duration("--liveness", "longest silence of a host, and longest stop of a rank", LIVENESS_MS, LIVENESS_MS_MIN),
+    )
     .addOption(
       new Option("--max-restarts <count>", "how often the group may start again, in a new epoch, after a failure")
         .argParser((text) => parseCount("--max-restarts", text, 0, RESTARTS_MAX))
@@ -91,7 +94,16 @@ export function addOutputOptions(command: Command): Command {
 
 /** `--join-timeout`. */
 export function joinTimeout(): Option {
-  return duration("--join-timeout", "longest time until all ranks have joined", JOIN_TIMEOUT_MS);
+  return duration("--join-timeout", "longest time until all ranks have joined", JOIN_TIMEOUT_MS, 1);
+}
+
+/** `--timeout` of a command that hands it on to the jobs that it starts. */
+export function jobTimeout(description: string): Option {
+  const check = (text: string): string => {
+    parseDuration("--timeout", text, 1);
+    return text;
+  };
+  return new Option("--timeout <time>", description).argParser(check).default("60m", "60m");
 }
 
 /** The options of TLS, as the command line has them. */
@@ -226,7 +238,7 @@ function choice(flags: string, description: string, choices: readonly string[], 
   return new Option(flags, description).choices(choices).default(preset);
 }
 
-function duration(flag: string, description: string, presetMs: number): Option {
+function duration(flag: string, description: string, presetMs: number, leastMs: number): Option {
   const option = new Option(`${flag} <time>`, description);
-  return option.argParser((text) => parseDuration(flag, text)).default(presetMs, `${presetMs / 1000}s`);
+  return option.argParser((text) => parseDuration(flag, text, leastMs)).default(presetMs, `${presetMs / 1000}s`);
 }

@@ -196,6 +196,13 @@ describe("what is wrong before a rank starts", () => {
     ["an unknown mode", ["run", "all_to_all", "-n", "2", "--mode", "foot"], 2, /ERR_USAGE: .*hand, builtin/u],
     ["an undeclared mode", ["run", "all_to_all", "-n", "2", "--mode", "host"], 2, /ERR_PROGRAM_INVALID: .*host/u],
     ["no duration", ["run", "all_to_all", "-n", "2", "--timeout", "soon"], 2, /ERR_USAGE: .*soon/u],
+    [
+      "no time to run",
+      ["run", "all_to_all", "-n", "2", "--timeout", "0"],
+      2,
+      /ERR_USAGE: --timeout: "0" is too short/u,
+    ],
+    ["no time to check", ["check", "--timeout", "0"], 2, /ERR_USAGE: --timeout: "0" is too short; at least 1ms/u],
     ["an unknown option", ["run", "all_to_all", "-n", "2", "--fast"], 2, /ERR_USAGE: .*--fast/u],
     ["an unknown command", ["walk"], 2, /ERR_USAGE: .*walk/u],
     ["no command", [], 2, /ERR_USAGE: .*rankwise --help/u],

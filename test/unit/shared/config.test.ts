@@ -44,6 +44,17 @@ describe("parseDuration", () => {
   });
 });
 
+describe("a least duration", () => {
+  it.each(["1ms", "0.6ms", "1s"])("takes %s", (text) => {
+    expect(parseDuration("--timeout", text, 1)).toBeGreaterThanOrEqual(1);
+  });
+
+  it.each(["0", "0s", "0.4ms"])("refuses %s and says what is allowed", (text) => {
+    const message = `--timeout: ${JSON.stringify(text)} is too short; at least 1ms`;
+    expect(() => parseDuration("--timeout", text, 1)).toThrow(expect.objectContaining({ code: "ERR_USAGE", message }));
+  });
+});
+
 describe("settings", () => {
   it("name what the documentation names", () => {
     expect(Object.keys(platforms)).toEqual(["a2a3sim", "a5sim"]);

@@ -44,6 +44,21 @@ describe("options of a job", () => {
     expect(settingsOf(options, [])).toMatchObject({ platform: "a2a3sim", mode: "builtin", graceMs: 2000, seed: 7 });
   });
 
+  test.each([
+    ["--timeout", "1ms"],
+    ["--join-timeout", "1ms"],
+    ["--wait-timeout", "1ms"],
+    ["--liveness", "100ms"],
+  ])("%s: no time at all is refused, saying that %s is the least", (option, least) => {
+    const message = `${option}: "0" is too short; at least ${least}`;
+    expect(() => parse("-n", "2", option, "0")).toThrow(expect.objectContaining({ code: "ERR_USAGE", message }));
+    expect(() => parse("-n", "2", option, least)).not.toThrow();
+  });
+
+  test("no grace at all is one", () => {
+    expect(parse("-n", "2", "--grace", "0").grace).toBe(0);
+  });
+
   test("count the labels of -d", () => {
     expect(settingsOf(parse("-d", "0,1,2,3"), []).nranks).toBe(4);
     expect(settingsOf(parse("-d", "npu:4, npu:7"), []).nranks).toBe(2);
