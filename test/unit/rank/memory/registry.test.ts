@@ -4,11 +4,13 @@ import { type Allocation, Registry } from "../../../../rank/memory/registry.ts";
 import { WINDOW_BYTES_MAX } from "../../../../shared/constants.ts";
 import { expectRefusal } from "../../../helpers/sim.ts";
 
-// the real limit takes a minute to reach
+// the real limits take a minute, and 64 GiB, to reach
 const ALLOCATIONS_MAX = 5;
+const RANK_WINDOW_BYTES_MAX = 1000;
 vi.mock(import("../../../../shared/constants.ts"), async (original) => ({
   ...(await original()),
   ALLOCATIONS_MAX: 5 as 65_536,
+  RANK_WINDOW_BYTES_MAX: 1000,
 }));
 
 let registry: Registry;
@@ -63,6 +65,21 @@ describe("allocate", () => {
     );
     await expectRefusal(() => registry.allocate(0, "window", "huge", "int64", [2 ** 53 - 1]), "ERR_SIZE_LIMIT");
     expect(make("a").ordinal).toBe(0);
+  });
+
+  it("refuses more than RANK_WINDOW_BYTES_MAX of a rank's live windows and signals, of all groups together", async () => {
+    const half = RANK_WINDOW_BYTES_MAX / 2;
+    const first = registry.allocate(0, "window", "first", "int8", [half]);
+    registry.allocate(7, "signal", "of another group", "int32", [half / 4]);
+    const more = (): Allocation => registry.allocate(0, "window", "more", "int8", [1]);
+    const error = await expectRefusal(more, "ERR_SIZE_LIMIT");
+    expect(error.message).toBe(
+      'window "more": with its 1 bytes this rank\'s windows would have 1001, above RANK_WINDOW_BYTES_MAX 1000; free some first',
+    );
+    registry.release(first);
+    registry.release(first); // its bytes are given back once
+    registry.allocate(0, "window", "as much as was freed", "int8", [half]);
+    await expectRefusal(more, "ERR_SIZE_LIMIT");
   });
 
   it("refuses more than ALLOCATIONS_MAX over a group's life, freed ones counted", async () => {
