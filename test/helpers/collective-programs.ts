@@ -50,6 +50,8 @@ interface CallPlan {
   readonly op: ReduceOp;
   readonly root: number;
   readonly lanes: number;
+  /** Index of the algorithm, where the call has several. */
+  readonly algo: number;
   /** Whether to wait for the call at once. */
   readonly awaited: boolean;
 }
@@ -88,6 +90,7 @@ export const programPlans: fc.Arbitrary<ProgramPlan> = fc.record({
       op: fc.constantFrom(...Object.values(ReduceOp)),
       root: fc.nat(5),
       lanes: fc.integer({ min: 1, max: LANES_MAX }),
+      algo: fc.nat(3),
       awaited: fc.boolean(),
     }),
     { minLength: 1, maxLength: 12 },
@@ -243,11 +246,12 @@ interface Parts {
 
 async function runRank(
   world: Comm,
-  { seed }: ProgramPlan,
+  plan: ProgramPlan,
   layouts: readonly Layout[],
   calls: readonly Call[],
   expected: Expected,
 ): Promise<void> {
+  const { seed } = plan;
   const random = new Random(seed + world.rank);
   const groups = new Map<number, Parts>();
   for (const [index, layout] of layouts.entries()) {
@@ -261,7 +265,7 @@ async function runRank(
     if (parts === undefined) continue;
     if (random.below(3) === 0) await pause(random.below(20));
     const after = call.after.flatMap((index) => tasks.get(index) ?? []);
-    const { task, check } = start(call, parts, layouts[call.layout]!, seed, after, expected);
+    const { task, check } = start(call, parts, layouts[call.layout]!, plan, after, expected);
     tasks.set(call.index, task);
     task.catch(() => {}); // awaited below
     if (check !== undefined) checks.push(check);
@@ -306,7 +310,7 @@ function start(
   call: Call,
   { comm, windows, signals }: Parts,
   layout: Layout,
-  seed: number,
+  { seed, framePayloadBytes }: ProgramPlan,
   after: readonly Task[],
   expected: Expected,
 ): { task: Task; check?: () => string | undefined } {
@@ -326,21 +330,28 @@ function start(
       ? `call ${call.index} has changed its input`
       : undefined;
   const { op } = call;
+  // forms that send a block in one frame leave it to the call where that is too large
+  const fits = x.bytes.byteLength <= framePayloadBytes;
+  const exchange = fits ? (["direct", "eager", "hub", "auto"] as const)[call.algo] : "auto";
   switch (call.kind) {
     case "barrier":
-      return { task: comm.barrier(signal, { after }) };
+      return { task: comm.barrier(signal, { algo: call.algo % 2 === 0 ? "direct" : "hub", after }) };
     case "broadcast":
       return { task: comm.broadcast(data, signal, { root: call.root % comm.nranks, after }) };
     case "allgather":
-      return { task: comm.allGather(x, data, signal, { after }), check: unchanged };
+      return { task: comm.allGather(x, data, signal, { algo: exchange ?? "auto", after }), check: unchanged };
     case "reduce_scatter":
       return { task: comm.reduceScatter(data, signal, { op, after }) };
-    case "mesh":
-      return { task: comm.allReduce(data, signal, { op, coreNum: call.lanes, after }) };
+    case "mesh": {
+      // the same bits by all of them
+      const algo = (["mesh", "exchange", "hub", "two_phase"] as const)[call.algo] ?? "mesh";
+      const coreNum = algo === "mesh" ? call.lanes : 1;
+      return { task: comm.allReduce(data, signal, { op, algo, coreNum, after }) };
+    }
     case "ring":
       return { task: comm.allReduce(data, signal, { op, algo: AllReduceAlgo.Ring, after }) };
     case "all_to_all":
-      return { task: comm.allToAll(x, data, signal, { after }), check: unchanged };
+      return { task: comm.allToAll(x, data, signal, { algo: exchange ?? "auto", after }), check: unchanged };
     case "all_to_all_v": {
       const sendCounts = comm.tensor("int32", [comm.nranks], Int32Array.from(call.counts[comm.rank]!));
       const recvCounts = comm.tensor("int32", [comm.nranks]);
