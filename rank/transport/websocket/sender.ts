@@ -22,6 +22,9 @@ interface QueuedFrame {
  *
  * Each frame leaves whole, header and payload in one vectored write, so that a pong of `ws` never lands inside it.
  * While more than LINK_QUEUE_BYTES_MAX bytes stand unflushed, further frames wait in one FIFO.
+ *
+ * The first frame of a turn leaves at once; those that follow it without an await in between leave together, in one
+ * vectored write. A program that awaits what it sends keeps nothing back by computing.
  */
 export class LinkSender {
   readonly #socket: Duplex;
@@ -29,6 +32,9 @@ export class LinkSender {
   readonly #counters: Counters;
   readonly #limits: Limits;
   readonly #queue: QueuedFrame[] = [];
+  /** A frame has been written since the program last awaited something, and further ones are held together. */
+  #written = false;
+  #corked = false;
 
   constructor(socket: Duplex, peer: number, counters: Counters, limits: Limits) {
     this.#socket = socket;
@@ -73,6 +79,7 @@ export class LinkSender {
     const socket = this.#socket;
     this.#counters.framesSent += 1;
     this.#counters.wireBytesSent += bytes;
+    this.#gather();
     const last = rest.at(-1);
     if (last === undefined) {
       socket.write(head, this.#pump);
@@ -90,6 +97,24 @@ export class LinkSender {
     });
     socket.uncork();
   }
+
+  /** Lets the first frame of a turn go, and holds the next ones together. */
+  #gather(): void {
+    if (!this.#written) {
+      this.#written = true;
+      queueMicrotask(this.#endTurn);
+    } else if (!this.#corked) {
+      this.#corked = true;
+      this.#socket.cork();
+    }
+  }
+
+  readonly #endTurn = (): void => {
+    this.#written = false;
+    if (!this.#corked) return;
+    this.#corked = false;
+    this.#socket.uncork();
+  };
 
   readonly #pump = (): void => {
     while (this.#socket.writableLength <= this.#limits.linkQueueBytes) {

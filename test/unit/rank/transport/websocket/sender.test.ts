@@ -64,6 +64,20 @@ const send = (payload?: Uint8Array, exempt = false): Promise<void> | undefined =
 };
 
 describe("LinkSender", () => {
+  it("lets the first frame of a turn go at once, and those behind it together when something is awaited", async () => {
+    for (let i = 0; i < 3; i++) void send(new Uint8Array(8));
+    expect(socket.writes).toHaveLength(1);
+    await socket.flush();
+    expect(socket.writes).toHaveLength(2);
+    expect(socket.writes[1]).toHaveLength(2 * (socket.writes[0]?.byteLength ?? 0));
+    await socket.flush();
+    await send(new Uint8Array(8));
+    await send(new Uint8Array(8));
+    expect(socket.writes).toHaveLength(3); // what is awaited is not held back for what follows
+    await socket.flush();
+    expect(socket.writes).toHaveLength(4);
+  });
+
   it("copies a small payload at the call: the source may change at once", async () => {
     const payload = new Uint8Array(SNAPSHOT_BYTES_MAX).fill(7);
     const done = send(payload);
