@@ -1,10 +1,8 @@
-import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { bearer } from "../../shared/auth.ts";
@@ -12,6 +10,7 @@ import { encodeHello, encodeMessage } from "../../shared/codec.ts";
 import { CLOSE_CODES, HANDSHAKES_MAX, HELLO_TIMEOUT_MS, PROTOCOL_VERSION } from "../../shared/constants.ts";
 import type { MessageOf } from "../../shared/messages.ts";
 import { Random } from "../../shared/random.ts";
+import { makeCertificate } from "../helpers/certificate.ts";
 import { runCli } from "../helpers/cli.ts";
 import { startCluster } from "../helpers/cluster.ts";
 import { sendBroken } from "../helpers/fuzz.ts";
@@ -202,12 +201,4 @@ describe("TLS", () => {
 
 function tls0(shown: string, trusted: string): [string, string] {
   return [shown, trusted];
-}
-
-async function makeCertificate(path: string, host: string): Promise<void> {
-  const key = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=test";
-  await promisify(execFile)("openssl", [
-    ...key.split(" "),
-    ...["-addext", `subjectAltName=${host}`, "-keyout", `${path}.key`, "-out", `${path}.pem`],
-  ]);
 }

@@ -12,13 +12,29 @@ import { simulate, type SimulationResult } from "../../rank/simulate.ts";
 import { InprocNetwork } from "../../rank/transport/inproc.ts";
 import type { FrameSink, Transport } from "../../rank/transport/transport.ts";
 import { WebSocketTransport } from "../../rank/transport/websocket/transport.ts";
+import { readTls, type Tls } from "../../shared/auth.ts";
+import { makeCertificate } from "./certificate.ts";
 
 /**
  * Over sockets, `direct` reads frames straight into window memory, which lies in an arena, as in a rank process;
  * without it they come through stock `ws`, into windows with memory of their own.
  */
 export const rankTransports = ["inproc", "tcp", "unix", "tcp direct", "unix direct"] as const;
-export type RankTransport = (typeof rankTransports)[number];
+export type RankTransport = (typeof rankTransports)[number] | "tls direct";
+
+/** A certificate for this host, made once. */
+let certificate: Promise<Tls> | undefined;
+
+async function makeTls(): Promise<Tls> {
+  const folder = await mkdtemp(join(tmpdir(), "tls-"));
+  try {
+    const path = join(folder, "here");
+    await makeCertificate(path, "IP:127.0.0.1");
+    return readTls({ cert: `${path}.pem`, key: `${path}.key`, ca: `${path}.pem` });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
 
 /** One for all jobs of this process: each memory reserves gigabytes of address space. */
 const arena = new Arena();
@@ -45,7 +61,8 @@ export interface RankRun {
 export async function runRanks(options: RankRun): Promise<SimulationResult> {
   const { transport = "inproc", nranks, seed = 0, interposed = {}, main, settings, limits } = options;
   const network = new InprocNetwork(nranks, seed);
-  const identity = { job: randomUUID(), epoch: 0, token: randomUUID(), nranks };
+  const tls = transport === "tls direct" ? await (certificate ??= makeTls()) : undefined;
+  const identity = { job: randomUUID(), epoch: 0, token: randomUUID(), nranks, tls };
   const unix = transport.startsWith("unix");
   const receive = transport.endsWith("direct") ? "direct" : "reference";
   const directory = unix ? await mkdtemp(join(tmpdir(), "t-")) : "";

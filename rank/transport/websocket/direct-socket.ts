@@ -1,5 +1,6 @@
 /** The socket of a link on the direct path: `ws` speaks the handshake over it, then the link reads it by itself. */
-import { connect, type Socket } from "node:net";
+import { connect, isIP, type OnReadOpts, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { RankwiseError } from "../../../shared/errors.ts";
 import type { FrameHeader } from "../../../shared/frame.ts";
 import type { FrameSink } from "../transport.ts";
@@ -19,11 +20,12 @@ export interface DirectSocket {
 /**
  * Opens the socket of a link to `address`, with the read buffer in our hands (`onread`).
  *
- * Until `takeOver`, what is read is pushed to the stream, where `ws` finds it. Memory that `onread` was given belongs
+ * Over TLS what is given to `onread` has been decrypted. Until `takeOver`, what is read is pushed to the stream, where `ws` finds it. Memory that `onread` was given belongs
  * to the kernel until the read returns.
  */
 export function openDirect(
   address: string,
+  ca: Buffer | undefined,
   peer: number,
   sink: FrameSink,
   receive: (header: FrameHeader, payload: Uint8Array) => void,
@@ -50,7 +52,7 @@ export function openDirect(
   };
   return {
     connect: () => {
-      socket = connect({ ...connectTo(address), onread });
+      socket = open(address, ca, onread);
       return socket;
     },
     takeOver: () => {
@@ -63,8 +65,12 @@ export function openDirect(
   };
 }
 
-function connectTo(address: string): { path: string } | { host: string; port: number } {
-  if (address.startsWith("unix:")) return { path: address.slice("unix:".length) };
-  const { hostname, port } = new URL(address);
-  return { host: hostname.replace(/^\[(.*)\]$/u, "$1"), port: Number(port) };
+function open(address: string, ca: Buffer | undefined, onread: OnReadOpts): Socket {
+  if (address.startsWith("unix:")) return connect({ path: address.slice("unix:".length), onread });
+  const { protocol, hostname, port } = new URL(address);
+  const host = hostname.replace(/^\[(.*)\]$/u, "$1");
+  const to = { host, port: Number(port), onread };
+  if (protocol !== "wss:") return connect(to);
+  // an address is checked against the certificate's, a name also asked for (RFC 6066 takes no addresses there)
+  return connectTls({ ...to, ...(ca === undefined ? {} : { ca }), ...(isIP(host) === 0 ? { servername: host } : {}) });
 }

@@ -78,9 +78,7 @@ function dialOnce(
       link.terminate();
     }
   };
-  // what TLS has decrypted lies in its own memory: the direct path has nothing to win there
-  const direct =
-    path === "direct" && !address.startsWith("wss:") ? openDirect(address, peer, sink, receive, guarded) : undefined;
+  const direct = path === "direct" ? openDirect(address, tls?.ca, peer, sink, receive, guarded) : undefined;
   const link = new WebSocket(linkUrl(address), {
     headers: { authorization: bearer(token) },
     perMessageDeflate: false,
