@@ -3,7 +3,7 @@ import { defineConfig, globalIgnores } from "eslint/config";
 import tseslint from "typescript-eslint";
 
 export default defineConfig(
-  globalIgnores(["dist/", "coverage/", "docs/", "test/fixtures/broken/"]),
+  globalIgnores(["dist/", "coverage/", "docs/", "test/fixtures/broken/", "rank/memory/simd/"]),
   js.configs.recommended,
   tseslint.configs.strictTypeChecked,
   {

@@ -18,6 +18,8 @@ export function fromFloat16(half: number): number {
 /** The float16 bits nearest to a number. The number is rounded once, from float64. */
 export function toFloat16(value: number): number {
   if (Number.isNaN(value)) return 0x7e00;
+  floats[0] = value;
+  if (floats[0] === value) return halfOfFloat32(bits[0] ?? 0);
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const magnitude = Math.abs(value);
   // 65520 lies half-way between the largest float16 and the next power; ties go to the even one, infinity
@@ -41,6 +43,18 @@ export function toBfloat16(value: number): number {
   const word = bits[0] ?? 0;
   // adding half of the last place, and one less when the last place is even, rounds to even
   return ((word + 0x7fff + ((word >>> 16) & 1)) >>> 16) & 0xffff;
+}
+
+/** The float16 bits nearest to a float32, which is given by its bits and no NaN. */
+function halfOfFloat32(word: number): number {
+  const sign = (word >>> 16) & 0x8000;
+  const magnitude = word & 0x7fff_ffff;
+  // from 65536 on it is infinity; a carry from below becomes it by itself
+  if (magnitude >= 0x4780_0000) return sign | 0x7c00;
+  // below 2^-14 the last place is 2^-24
+  if (magnitude < 0x3880_0000) return sign | roundEven(Math.abs(floats[0] ?? 0) * 2 ** 24);
+  // the exponent is 112 larger in float32; adding half of the last place, and one less when that is even, rounds to even
+  return sign | ((magnitude - 0x3800_0000 + 0xfff + ((magnitude >>> 13) & 1)) >>> 13);
 }
 
 function decodeFloat16(half: number): number {

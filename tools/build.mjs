@@ -1,4 +1,5 @@
-// Builds dist/: one esbuild call for all JavaScript, then tsc for the declarations of the public API.
+// Builds dist/: one esbuild call for all JavaScript, AssemblyScript for the SIMD kernels, then tsc for the declarations
+// of the public API.
 //
 //   node tools/build.mjs               everything
 //   node tools/build.mjs --if-stale    nothing while dist/ is as new as its sources; otherwise the JavaScript,
@@ -7,6 +8,7 @@
 // Says what it does on stderr only: `rankwise` prints on stdout. Exits 1 when the JavaScript cannot be built
 // (dist/ then stays as it was) and 2 when only the declarations have type errors.
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, sep } from "node:path";
@@ -32,6 +34,17 @@ const entries = {
   bench: "rank/bench/program.ts",
   cli: "coordinator/cli/entry.ts",
 };
+
+/** The kernels: their source, what they are compiled to, and what the compiled ones were made of. */
+const kernelSource = "rank/memory/simd/reduce.ts";
+const kernelFile = join(dist, "reduce.wasm");
+const kernelStampFile = join(dist, ".reduce-stamp");
+
+/** They import a shared memory, of any size, and need no runtime: no allocation, no strings, no bounds of arrays. */
+const kernelOptions =
+  "-O3 --noAssert --runtime stub --enable simd,threads --importMemory --sharedMemory --initialMemory 1 --maximumMemory 65536".split(
+    " ",
+  );
 
 /** Left as imports: esbuild has a binary beside it. The rest is bundled, for a rank's start. */
 const external = ["esbuild", "msgpackr-extract", "bufferutil", "utf-8-validate"];
@@ -77,8 +90,8 @@ async function build() {
  */
 async function run({ declarations }) {
   const stamp = await sourceStamp(); // taken first: an edit during the build leaves dist stale
-  const [bundled, typed] = await Promise.all([bundle(), declarations ? declare() : true]);
-  if (!bundled) return 1;
+  const [bundled, compiled, typed] = await Promise.all([bundle(), compileKernels(), declarations ? declare() : true]);
+  if (!bundled || !compiled) return 1;
   await writeWhole(stampFile, stamp);
   return typed ? 0 : 2;
 }
@@ -120,6 +133,41 @@ async function bundle() {
   await removeOthers(new Set(text.keys()));
   note(`${scripts.length} scripts in ${Math.round(performance.now() - started)} ms`);
   return true;
+}
+
+/**
+ * The SIMD kernels, compiled anew only when their source, the options or the compiler have changed: that takes seconds.
+ * @returns {Promise<boolean>} false when they have errors
+ */
+async function compileKernels() {
+  const compiler = assemblyScript();
+  if (compiler === undefined) {
+    note("no SIMD kernels: assemblyscript is missing"); // as after npm ci --omit=dev; reductions then do without
+    return true;
+  }
+  const version = await readFile(join(dirname(compiler), "..", "package.json"));
+  const parts = [await readFile(join(root, kernelSource)), version, kernelOptions.join(" ")];
+  const stamp = parts.reduce((hash, part) => hash.update(part), createHash("sha256")).digest("hex");
+  if (existsSync(kernelFile) && (await readFile(kernelStampFile, "utf8").catch(() => "")) === stamp) return true;
+  const started = performance.now();
+  const fresh = join(dist, `.reduce-${process.pid}.wasm`);
+  await mkdir(dist, { recursive: true });
+  const compiled = await succeeds([compiler, kernelSource, "--outFile", relative(root, fresh), ...kernelOptions]);
+  if (compiled) {
+    await rename(fresh, kernelFile);
+    await writeWhole(kernelStampFile, stamp);
+  }
+  note(`SIMD kernels in ${Math.round(performance.now() - started)} ms`);
+  return compiled;
+}
+
+/** The compiler of AssemblyScript, if it is installed. */
+function assemblyScript() {
+  try {
+    return fileURLToPath(import.meta.resolve("assemblyscript/bin/asc.js"));
+  } catch {
+    return undefined;
+  }
 }
 
 async function entryPoints() {
@@ -167,16 +215,23 @@ async function declare() {
   }
   const fresh = join(dist, `.types-${process.pid}`);
   await mkdir(dist, { recursive: true });
-  const tsc = spawn(process.execPath, [compiler, "-p", "tsconfig.types.json", "--outDir", fresh], {
-    cwd: root,
-    stdio: ["ignore", process.stderr, process.stderr],
-  });
-  /** @type {number | null} */
-  const code = await new Promise((resolve, reject) => tsc.once("exit", resolve).once("error", reject));
+  const typed = await succeeds([compiler, "-p", "tsconfig.types.json", "--outDir", fresh]);
   if (existsSync(fresh)) {
     await rm(typesFolder, { recursive: true, force: true });
     await rename(fresh, typesFolder);
   }
+  return typed;
+}
+
+/**
+ * Runs a compiler, which says on stderr what it has to say.
+ * @param {string[]} command a script of this Node, and its arguments
+ * @returns {Promise<boolean>}
+ */
+async function succeeds(command) {
+  const child = spawn(process.execPath, command, { cwd: root, stdio: ["ignore", process.stderr, process.stderr] });
+  /** @type {number | null} */
+  const code = await new Promise((resolve, reject) => child.once("exit", resolve).once("error", reject));
   return code === 0;
 }
 
@@ -220,19 +275,19 @@ async function namesIn(folder) {
 async function removeOthers(keep) {
   for (const path of await filesBelow(dist)) {
     const own = relative(dist, path).startsWith(".") || path.startsWith(typesFolder + sep);
-    if (!own && !keep.has(path)) await rm(path, { force: true });
+    if (!own && path !== kernelFile && !keep.has(path)) await rm(path, { force: true });
   }
 }
 
 /**
  * Writes beside the target and renames, so that a reader sees the old file or the new one.
  * @param {string} path
- * @param {string} text
+ * @param {string | Uint8Array} content
  */
-async function writeWhole(path, text, mode = 0o644) {
+async function writeWhole(path, content, mode = 0o644) {
   await mkdir(dirname(path), { recursive: true });
-  const partial = join(dist, `.partial-${process.pid}`);
-  await writeFile(partial, text);
+  const partial = join(dist, `.partial-${process.pid}-${basename(path)}`); // two may be written at once
+  await writeFile(partial, content);
   await chmod(partial, mode);
   await rename(partial, path);
 }

@@ -3,6 +3,7 @@ import { elementBytes } from "../../shared/dtype.ts";
 import { cutSpan, type Span } from "../../shared/shape.ts";
 import { checkLanes } from "../checks.ts";
 import type { Group } from "../group.ts";
+import { Scratch } from "../memory/arena.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
 import { gather, scatter } from "../memory/spans.ts";
 import type { AllReduceOptions } from "./reduce-options.ts";
@@ -41,20 +42,23 @@ export function allReduceMesh(
     run: async ({ engine, lane, context }) => {
       const runLane = async (index: number): Promise<void> => {
         const credits = lane(index);
+        const scratch = new Scratch(engine.arena);
+        const take = scratch.take.bind(scratch);
         const chunkBytes = engine.limits.meshChunkBytes;
         await credits.round();
         for (const chunk of laneChunks(bytes.byteLength, elementBytes(target.dtype), lanes, index, chunkBytes)) {
           const operands = await Promise.all(
             group.members.map((_, source) =>
               source === group.rank
-                ? Promise.resolve(gather(bytes, chunk).packed)
-                : fetch(engine, context(1, index), source, target, chunk),
+                ? Promise.resolve(gather(bytes, chunk, take).packed)
+                : fetch(engine, context(1, index), source, target, chunk, scratch),
             ),
           );
-          const result = new Uint8Array(operands[0]?.byteLength ?? 0);
+          const result = take(operands[0]?.byteLength ?? 0);
           reduceInto(target.dtype, op, result, operands);
           await credits.round();
           scatter(bytes, chunk, 0, result);
+          scratch.giveBack();
         }
       };
       await Promise.all(Array.from({ length: lanes }, (_, index) => runLane(index)));

@@ -3,6 +3,7 @@ import type { Span } from "../../shared/shape.ts";
 import type { Group } from "../group.ts";
 import { get, notify } from "../issue.ts";
 import { ignore } from "../../shared/async.ts";
+import { Scratch } from "../memory/arena.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { NotifyOp } from "../primitives.ts";
@@ -62,6 +63,7 @@ async function runRing(call: CollectiveCall, target: Allocation, signal: Allocat
     const change = { signal, cell: cell(step, rank), op: NotifyOp.AtomicAdd, value: 1 };
     notify(engine, context(round, 0), peer, change).catch(ignore);
   };
+  const scratch = new Scratch(engine.arena);
   const steps = ranks - 1;
   const last = 2 * steps;
   give(last, left, 0);
@@ -75,11 +77,12 @@ async function runRing(call: CollectiveCall, target: Allocation, signal: Allocat
     const reducing = step < steps;
     const segment = segmentSpan(target, ranks, modulo(reducing ? rank - step - 1 : rank - (step - steps), ranks));
     if (reducing) {
-      const partial = await fetch(engine, ctx, left, target, segment);
+      const partial = await fetch(engine, ctx, left, target, segment, scratch);
       const [own] = segment;
       if (own === undefined) continue;
       const mine = bytes.subarray(own.offset, own.offset + own.rowBytes);
       reduceInto(target.dtype, op, mine, [partial, mine]);
+      scratch.giveBack();
     } else {
       await get(engine, ctx, left, target, segment, { bytes, spans: segment });
     }

@@ -1,4 +1,5 @@
 import type { Group } from "../group.ts";
+import { Scratch } from "../memory/arena.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
 import { checkOptions, checkReduceOp, checkRows, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CollectiveSpec } from "./call.ts";
@@ -31,15 +32,17 @@ export function reduceScatter(group: Group, data: unknown, signal: unknown, opti
       const credits = lane(0);
       await credits.round();
       const { rank } = group;
+      const scratch = new Scratch(engine.arena);
       const mine = target.local.bytes.subarray(rank * rowBytes, (rank + 1) * rowBytes);
       const rows = await Promise.all(
         group.members.map((_, source) =>
           source === rank
             ? Promise.resolve(mine)
-            : fetch(engine, context(1, 0), source, target, rowSpans(rowBytes, rank)),
+            : fetch(engine, context(1, 0), source, target, rowSpans(rowBytes, rank), scratch),
         ),
       );
       reduceInto(target.dtype, op, mine, rows);
+      scratch.giveBack();
       await credits.round();
     },
   };

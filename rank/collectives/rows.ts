@@ -3,6 +3,7 @@ import type { Span } from "../../shared/shape.ts";
 import type { Engine } from "../engine.ts";
 import type { CallContext } from "../group.ts";
 import { get } from "../issue.ts";
+import type { Scratch } from "../memory/arena.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { spansBytes } from "../memory/spans.ts";
 
@@ -17,15 +18,16 @@ export function rowSpans(rowBytes: number, first: number, count = 1): Span[] {
   return bytes === 0 ? [] : [{ offset: first * rowBytes, rowBytes: bytes, rows: 1, strideBytes: bytes }];
 }
 
-/** Reads spans of a member's window into fresh packed memory. */
+/** Reads spans of a member's window into packed scratch. */
 export async function fetch(
   engine: Engine,
   ctx: CallContext,
   owner: number,
   window: Allocation,
   spans: readonly Span[],
+  scratch: Scratch,
 ): Promise<Uint8Array> {
-  const bytes = new Uint8Array(spansBytes(spans));
+  const bytes = scratch.take(spansBytes(spans));
   await get(engine, ctx, owner, window, spans, { bytes, spans: rowSpans(bytes.byteLength, 0) });
   return bytes;
 }

@@ -74,14 +74,8 @@ export class Arena {
     return view;
   }
 
-  /** Memory for a while, of any content: of the arena, or of its own where that does not fit. */
-  scratch(bytes: number): Uint8Array {
-    return this.allocate(bytes, { zeroed: false }) ?? new Uint8Array(bytes);
-  }
-
   /**
-   * Takes back what `allocate` or `scratch` gave; nobody may touch it any more. Memory of another kind is left to the
-   * collector.
+   * Takes back what `allocate` gave; nobody may touch it any more. Memory of another kind is left to the collector.
    */
   release(view: Uint8Array): void {
     if (this.#memory === undefined || view.buffer !== this.#memory.buffer) return;
@@ -183,6 +177,31 @@ export class Arena {
       last.slot = block.slot;
     }
     block.slot = IN_USE;
+  }
+}
+
+/**
+ * Memory for one piece of work, given back as a whole at its end. Work that fails keeps it: a reply that it asked for may
+ * still be landing there.
+ */
+export class Scratch {
+  readonly #arena: Arena;
+  readonly #taken: Uint8Array[] = [];
+
+  constructor(arena: Arena) {
+    this.#arena = arena;
+  }
+
+  /** So many bytes, of any content. */
+  take(bytes: number): Uint8Array {
+    const memory = this.#arena.allocate(bytes, { zeroed: false }) ?? new Uint8Array(bytes);
+    this.#taken.push(memory);
+    return memory;
+  }
+
+  /** Nobody touches any of it any more. */
+  giveBack(): void {
+    for (const memory of this.#taken.splice(0)) this.#arena.release(memory);
   }
 }
 

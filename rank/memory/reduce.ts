@@ -5,8 +5,10 @@
  * dtype, where integers wrap. The operands are taken in the order given, so the same operands give the same bits; every
  * NaN in a result is the same one, because engines and processors differ in whose payload they keep.
  */
+import { assert } from "../../shared/assert.ts";
 import { type DType, dtypes, elementBytes } from "../../shared/dtype.ts";
 import { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from "../../shared/half.ts";
+import { type KernelDType, reduceByKernel } from "./kernels.ts";
 
 /** How a reduction combines elements. */
 export const ReduceOp = { Sum: "sum", Max: "max", Min: "min", Prod: "prod" } as const;
@@ -16,38 +18,71 @@ export type ReduceOp = (typeof ReduceOp)[keyof typeof ReduceOp];
 const FLOAT32_NAN = 0x7fc0_0000;
 const FLOAT64_NAN = 0x7ff8_0000_0000_0000n;
 
-type NumberArray = Float32Array | Float64Array | Int32Array | Int16Array | Int8Array | Uint8Array;
+/** Elements other than int64, or the bits of halves. */
+type NumberArray = Float32Array | Float64Array | Int32Array | Int16Array | Uint16Array | Int8Array | Uint8Array;
 
-/** Reduces packed operands of one length, in order, into `target`, which may be one of them. */
+/** Elements that are reduced at a time without SIMD, so that what they accumulate in stays in the processor's cache. */
+const CHUNK_ELEMENTS = 4096;
+
+/**
+ * Reduces packed operands of the target's length, in order, into `target`, which may be one of them but not overlap one
+ * otherwise. By SIMD where all of them lie in one arena; the bits are the same.
+ */
 export function reduceInto(dtype: DType, op: ReduceOp, target: Uint8Array, operands: readonly Uint8Array[]): void {
-  const [first, ...others] = operands;
-  if (first === undefined) return;
-  if (dtype === "int64") {
-    const sum = bigints(first).slice();
-    for (const operand of others) combineBigints(op, sum, bigints(operand));
-    target.set(asBytes(sum));
-    return;
+  if (operands.length === 0 || target.byteLength === 0) return;
+  assert(
+    operands.every(({ byteLength }) => byteLength === target.byteLength),
+    `operands of ${operands.map(({ byteLength }) => byteLength).join(", ")} bytes for ${target.byteLength}`,
+  );
+  if (dtype === "int64") reduceBigints(op, target, operands);
+  else if (!reduceByKernel(dtype, op, target, operands)) reduceNumbers(dtype, op, target, operands);
+}
+
+/** The same without SIMD. */
+export function reduceNumbers(
+  dtype: KernelDType,
+  op: ReduceOp,
+  target: Uint8Array,
+  operands: readonly Uint8Array[],
+): void {
+  const result = elementsOf(dtype, target);
+  const sources = operands.map((operand) => elementsOf(dtype, operand));
+  for (let start = 0; start < result.length; start += CHUNK_ELEMENTS) {
+    const end = Math.min(start + CHUNK_ELEMENTS, result.length);
+    const [first, ...others] = sources.map((source) => widened(dtype, source.subarray(start, end)));
+    if (first === undefined) return;
+    // an operand may be the target, so the sum grows elsewhere
+    const accumulator = first.slice();
+    for (const other of others) combine(dtype, op, accumulator, other);
+    store(dtype, result.subarray(start, end), accumulator);
   }
-  const accumulator = load(dtype, first);
-  for (const operand of others) combine(dtype, op, accumulator, load(dtype, operand));
-  store(dtype, target, accumulator);
+  if (result.buffer !== target.buffer) target.set(asBytes(result));
 }
 
-/** The elements as numbers to compute with: float32 for the half types, else a copy in the dtype itself. */
-function load(dtype: Exclude<DType, "int64">, bytes: Uint8Array): NumberArray {
-  const { buffer } = bytes.slice();
-  if (dtype === "float16") return Float32Array.from(new Uint16Array(buffer), fromFloat16);
-  if (dtype === "bfloat16") return Float32Array.from(new Uint16Array(buffer), fromBfloat16);
-  return new dtypes[dtype].array(buffer);
+/** Bytes as elements, halves as their bits; bytes that do not start at a multiple of the element size are copied. */
+function elementsOf(dtype: KernelDType, bytes: Uint8Array): NumberArray {
+  const { array, bytes: size } = dtypes[dtype];
+  const aligned = bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes); // slice of a Buffer copies nothing
+  const ArrayType = array as new (buffer: ArrayBufferLike, byteOffset: number, length: number) => NumberArray;
+  return new ArrayType(aligned.buffer, aligned.byteOffset, aligned.byteLength / size);
 }
 
-function store(dtype: DType, target: Uint8Array, values: NumberArray): void {
-  if (dtype === "float16") target.set(asBytes(Uint16Array.from(values, toFloat16)));
-  else if (dtype === "bfloat16") target.set(asBytes(Uint16Array.from(values, toBfloat16)));
+/** The elements as numbers to compute with: float32 for the half types. */
+function widened(dtype: KernelDType, elements: NumberArray): NumberArray {
+  if (dtype !== "float16" && dtype !== "bfloat16") return elements;
+  const wide = new Float32Array(elements.length);
+  if (dtype === "float16") for (let i = 0; i < wide.length; i++) wide[i] = fromFloat16(elements[i]!);
+  else for (let i = 0; i < wide.length; i++) wide[i] = fromBfloat16(elements[i]!);
+  return wide;
+}
+
+function store(dtype: KernelDType, target: NumberArray, values: NumberArray): void {
+  if (dtype === "float16") for (let i = 0; i < values.length; i++) target[i] = toFloat16(values[i]!);
+  else if (dtype === "bfloat16") for (let i = 0; i < values.length; i++) target[i] = toBfloat16(values[i]!);
   else {
     if (values instanceof Float32Array) setNaNs(values, new Uint32Array(values.buffer), FLOAT32_NAN);
     else if (values instanceof Float64Array) setNaNs(values, new BigUint64Array(values.buffer), FLOAT64_NAN);
-    target.set(asBytes(values));
+    target.set(values);
   }
 }
 
@@ -56,13 +91,20 @@ function setNaNs<T extends number | bigint>(values: NumberArray, bits: { [index:
   for (let i = 0; i < values.length; i++) if (Number.isNaN(values[i])) bits[i] = nan;
 }
 
-function combine(dtype: DType, op: ReduceOp, into: NumberArray, from: NumberArray): void {
+function combine(dtype: KernelDType, op: ReduceOp, into: NumberArray, from: NumberArray): void {
   const { length } = into;
-  if (op === "sum") for (let i = 0; i < length; i++) into[i] = (into[i] ?? 0) + (from[i] ?? 0);
-  else if (op === "max") for (let i = 0; i < length; i++) into[i] = Math.max(into[i] ?? 0, from[i] ?? 0);
-  else if (op === "min") for (let i = 0; i < length; i++) into[i] = Math.min(into[i] ?? 0, from[i] ?? 0);
-  else if (dtype === "int32") for (let i = 0; i < length; i++) into[i] = Math.imul(into[i] ?? 0, from[i] ?? 0);
-  else for (let i = 0; i < length; i++) into[i] = (into[i] ?? 0) * (from[i] ?? 0);
+  if (op === "sum") for (let i = 0; i < length; i++) into[i] = into[i]! + from[i]!;
+  else if (op === "max") for (let i = 0; i < length; i++) into[i] = Math.max(into[i]!, from[i]!);
+  else if (op === "min") for (let i = 0; i < length; i++) into[i] = Math.min(into[i]!, from[i]!);
+  else if (dtype === "int32") for (let i = 0; i < length; i++) into[i] = Math.imul(into[i]!, from[i]!);
+  else for (let i = 0; i < length; i++) into[i] = into[i]! * from[i]!;
+}
+
+function reduceBigints(op: ReduceOp, target: Uint8Array, [first, ...others]: readonly Uint8Array[]): void {
+  if (first === undefined) return;
+  const sum = bigints(first).slice();
+  for (const operand of others) combineBigints(op, sum, bigints(operand));
+  target.set(asBytes(sum));
 }
 
 function combineBigints(op: ReduceOp, into: BigInt64Array, from: BigInt64Array): void {

@@ -8,14 +8,18 @@ export function spansBytes(spans: readonly Span[]): number {
   return bytes;
 }
 
-/** The bytes of spans as one packed piece: the memory itself where they are one run, else a copy. */
-export function gather(memory: Uint8Array, spans: readonly Span[]): { packed: Uint8Array; copied: boolean } {
+/** The bytes of spans as one packed piece: the memory itself where they are one run, else a copy, in memory that `take` gives. */
+export function gather(
+  memory: Uint8Array,
+  spans: readonly Span[],
+  take = (bytes: number): Uint8Array => new Uint8Array(bytes),
+): { packed: Uint8Array; copied: boolean } {
   const [only] = spans;
   if (only === undefined) return { packed: memory.subarray(0, 0), copied: false };
   if (spans.length === 1 && only.rows === 1) {
     return { packed: memory.subarray(only.offset, only.offset + only.rowBytes), copied: false };
   }
-  const packed = new Uint8Array(spansBytes(spans));
+  const packed = take(spansBytes(spans));
   let position = 0;
   for (const { offset, rowBytes, rows, strideBytes } of spans) {
     for (let row = 0; row < rows; row++) {

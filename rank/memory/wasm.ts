@@ -7,6 +7,11 @@ export interface SharedMemory {
 
 interface Platform {
   readonly Memory: new (descriptor: { initial: number; maximum: number; shared: true }) => SharedMemory;
+  readonly Module: new (binary: Uint8Array) => object;
+  readonly Instance: new (
+    module: object,
+    imports: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
+  ) => { readonly exports: Readonly<Record<string, unknown>> };
 }
 
-export const { Memory } = (globalThis as unknown as { readonly WebAssembly: Platform }).WebAssembly;
+export const { Memory, Module, Instance } = (globalThis as unknown as { readonly WebAssembly: Platform }).WebAssembly;

@@ -14,6 +14,7 @@ import type { Signal, Window } from "../../rank/window.ts";
 import { type DType, dtypes } from "../../shared/dtype.ts";
 import { Random } from "../../shared/random.ts";
 import * as oracle from "./collective-oracle.ts";
+import { sharedArena } from "./sim.ts";
 
 /** Signals of each group. */
 const SIGNALS = 2;
@@ -131,6 +132,8 @@ export async function runProgram(plan: ProgramPlan, testFault?: string): Promise
     waitTimeoutMs: 10_000,
     limits: { framePayloadBytes, meshChunkBytes },
     ...(testFault === undefined ? {} : { testFault }),
+    // reductions by SIMD, and without
+    ...(plan.seed % 2 === 0 ? { arena: sharedArena } : {}),
     main: (comm) => runRank(comm, plan, layouts, calls, expected),
   });
   if (failure !== undefined) throw failure.error;

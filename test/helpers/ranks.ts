@@ -6,7 +6,6 @@ import { join } from "node:path";
 import type { Comm, JobSettings } from "../../rank/comm.ts";
 import type { Engine } from "../../rank/engine.ts";
 import type { Limits } from "../../rank/limits.ts";
-import { Arena } from "../../rank/memory/arena.ts";
 import { FrameServer } from "../../rank/serve.ts";
 import { simulate, type SimulationResult } from "../../rank/simulate.ts";
 import { InprocNetwork } from "../../rank/transport/inproc.ts";
@@ -14,6 +13,7 @@ import type { FrameSink, Transport } from "../../rank/transport/transport.ts";
 import { WebSocketTransport } from "../../rank/transport/websocket/transport.ts";
 import { readTls, type Tls } from "../../shared/auth.ts";
 import { makeCertificate } from "./certificate.ts";
+import { sharedArena } from "./sim.ts";
 
 /**
  * Over sockets, `direct` reads frames straight into window memory, which lies in an arena, as in a rank process;
@@ -35,9 +35,6 @@ async function makeTls(): Promise<Tls> {
     await rm(folder, { recursive: true });
   }
 }
-
-/** One for all jobs of this process: each memory reserves gigabytes of address space. */
-const arena = new Arena();
 
 /** What stands between a rank and its transport, for one job. */
 export interface Interposed {
@@ -81,7 +78,7 @@ export async function runRanks(options: RankRun): Promise<SimulationResult> {
       waitTimeoutMs: options.waitTimeoutMs ?? 5000,
       ...(settings === undefined ? {} : { settings }),
       ...(limits === undefined ? {} : { limits }),
-      ...(receive === "direct" ? { arena } : {}),
+      ...(receive === "direct" ? { arena: sharedArena } : {}),
       open: async (engine, sink) => {
         const bare = await openBare(engine, sink);
         return interposed.transport?.(bare, engine) ?? bare;

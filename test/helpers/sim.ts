@@ -10,10 +10,14 @@ import { Comm } from "../../rank/comm.ts";
 import { Engine, type RankFailure } from "../../rank/engine.ts";
 import { Faults } from "../../rank/faults.ts";
 import type { Limits } from "../../rank/limits.ts";
+import { Arena } from "../../rank/memory/arena.ts";
 import { FrameServer } from "../../rank/serve.ts";
 import { simulate, type Simulation, type SimulationResult } from "../../rank/simulate.ts";
 import { copyPayload, type Transport } from "../../rank/transport/transport.ts";
 import { internalsOf, type Signal, type Window } from "../../rank/window.ts";
+
+/** One for all jobs of this process that want one: each memory reserves gigabytes of address space. */
+export const sharedArena = new Arena();
 
 /** Runs a program on all ranks; a failure of any rank is thrown. */
 export async function run(

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Comm } from "../../../../rank/comm.ts";
+import { Arena } from "../../../../rank/memory/arena.ts";
 import { reduceInto, ReduceOp } from "../../../../rank/memory/reduce.ts";
 import type { DType } from "../../../../shared/dtype.ts";
 import { fromFloat16 } from "../../../../shared/half.ts";
@@ -35,12 +36,13 @@ interface Reduction {
   readonly S?: number;
   readonly seed?: number;
   readonly meshChunkBytes?: number;
+  readonly arena?: Arena;
 }
 
 /** The result of every rank, as bytes; all lanes' cells are seen to be zero afterwards. */
 async function reduce({ nranks, algo, dtype, op, size, coreNum, S = 1, ...how }: Reduction): Promise<Uint8Array[]> {
   const results: Uint8Array[] = [];
-  const { meshChunkBytes } = how;
+  const { meshChunkBytes, arena } = how;
   const main = async (comm: Comm): Promise<void> => {
     const data = await comm.window("data", dtype, [size]);
     const signal = await comm.signal("signal", algo === "mesh" ? [nranks, S] : [2 * (nranks - 1) + 1, nranks]);
@@ -52,7 +54,7 @@ async function reduce({ nranks, algo, dtype, op, size, coreNum, S = 1, ...how }:
     expect(signal.local.array.every((cell) => cell === 0)).toBe(true);
   };
   const limits = meshChunkBytes === undefined ? {} : { meshChunkBytes };
-  await run(nranks, main, { seed: how.seed ?? 1, limits });
+  await run(nranks, main, { seed: how.seed ?? 1, limits, ...(arena === undefined ? {} : { arena }) });
   return results;
 }
 
@@ -146,6 +148,25 @@ describe("allreduce lanes", () => {
     const { states } = await run(2, main, { limits: { meshChunkBytes: 1024 } });
     for (const { counters } of states) expect(counters.barriers).toBe(1 + 3);
     for (const { counters } of states) expect(counters.payloadBytesReceived).toBe((256 * 7 + 3) * 4);
+  });
+});
+
+describe("in an arena", () => {
+  const arena = new Arena(1024 * 1024);
+
+  it.each(["mesh", "ring"] as const)("%s gives the same bits, and gives all scratch back", async (algo) => {
+    for (const dtype of ["float32", "float16", "bfloat16", "float64"] as const) {
+      for (const op of ops) {
+        const reduction: Reduction = { nranks: 3, algo, dtype, op, size: 2049, meshChunkBytes: 1000 };
+        const lanes = algo === "mesh" && op === "sum" ? { coreNum: 2, S: 2 } : {};
+        const plain = await reduce({ ...reduction, ...lanes });
+        const before = arena.lentBytes;
+        expect(await reduce({ ...reduction, ...lanes, arena })).toEqual(plain);
+        // the first kernel keeps its table of addresses
+        if (before > 0) expect(arena.lentBytes).toBe(before);
+      }
+    }
+    expect(arena.lentBytes).toBe(4096);
   });
 });
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Arena, arenaOf, noArena } from "../../../../rank/memory/arena.ts";
+import { Arena, arenaOf, noArena, Scratch } from "../../../../rank/memory/arena.ts";
 import { expectRefusal } from "../../../helpers/sim.ts";
 
 const KIB = 1024;
@@ -114,12 +114,25 @@ it("keeps lent blocks apart and whole, and is one block again in the end, in any
   );
 });
 
+it("scratch is of the arena, or of its own where that is full, and goes back as a whole", () => {
+  const scratch = new Scratch(arena);
+  const [one, large, two] = [scratch.take(1000), scratch.take(2048 * KIB), scratch.take(1)];
+  expect(arenaOf(one.buffer)).toBe(arena);
+  expect([arenaOf(large.buffer), large.byteLength]).toEqual([undefined, 2048 * KIB]);
+  expect(two.byteOffset).not.toBe(one.byteOffset);
+  expect(arena.lentBytes).toBe(1024 + 64);
+  scratch.giveBack();
+  scratch.giveBack();
+  expect(arena.lentBytes).toBe(0);
+});
+
 describe("where there is no arena", () => {
   it("allocate gives nothing, and scratch has memory of its own", () => {
     expect(noArena.allocate(64)).toBeUndefined();
-    const own = noArena.scratch(64);
+    const scratch = new Scratch(noArena);
+    const own = scratch.take(64);
     expect([own.byteLength, own.buffer instanceof ArrayBuffer]).toEqual([64, true]);
-    noArena.release(own);
+    scratch.giveBack();
     expect([noArena.memory, noArena.refused]).toEqual([undefined, undefined]);
   });
 
@@ -127,6 +140,6 @@ describe("where there is no arena", () => {
     const impossible = new Arena(2 ** 40);
     expect(impossible.allocate(64)).toBeUndefined();
     expect(impossible.refused).toBeInstanceOf(Error);
-    expect(impossible.scratch(64)).toHaveLength(64);
+    expect(new Scratch(impossible).take(64)).toHaveLength(64);
   });
 });
