@@ -6,11 +6,11 @@ import { expectRefusal } from "../../../helpers/sim.ts";
 
 // the real limits take a minute, and 64 GiB, to reach
 const ALLOCATIONS_MAX = 5;
-const RANK_WINDOW_BYTES_MAX = 1000;
+const RANK_WINDOW_BYTES_MAX = 2_000_000;
 vi.mock(import("../../../../shared/constants.ts"), async (original) => ({
   ...(await original()),
   ALLOCATIONS_MAX: 5 as 65_536,
-  RANK_WINDOW_BYTES_MAX: 1000,
+  RANK_WINDOW_BYTES_MAX: 2_000_000,
 }));
 
 let registry: Registry;
@@ -74,7 +74,7 @@ describe("allocate", () => {
     const more = (): Allocation => registry.allocate(0, "window", "more", "int8", [1]);
     const error = await expectRefusal(more, "ERR_SIZE_LIMIT");
     expect(error.message).toBe(
-      'window "more": with its 1 bytes this rank\'s windows would have 1001, above RANK_WINDOW_BYTES_MAX 1000; free some first',
+      'window "more": with its 1 bytes this rank\'s windows would have 2000001, above RANK_WINDOW_BYTES_MAX 2000000; free some first',
     );
     registry.release(first);
     registry.release(first); // its bytes are given back once
