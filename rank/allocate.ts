@@ -7,7 +7,7 @@ import type { Publication } from "../shared/messages.ts";
 import type { Shape } from "../shared/shape.ts";
 import type { Engine } from "./engine.ts";
 import { type Group, handContext } from "./group.ts";
-import { acknowledged, tracked, waitRow } from "./issue.ts";
+import { acknowledged, tracked, waitRow } from "./waits.ts";
 import type { Allocation } from "./memory/registry.ts";
 
 /**

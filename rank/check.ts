@@ -5,7 +5,7 @@ import { frameHeader, FrameKind } from "../shared/frame.ts";
 import { elementCount, formatShape } from "../shared/shape.ts";
 import type { Engine } from "./engine.ts";
 import { type Group, handContext } from "./group.ts";
-import { waitRow } from "./issue.ts";
+import { waitRow } from "./waits.ts";
 import type { Tensor } from "./memory/tensor.ts";
 
 /** What a tensor must hold: an array of all its elements, or a function of their index. */

@@ -19,7 +19,7 @@ import { barrier } from "./collectives/barrier.ts";
 import { type CallBook, type CallOptions, type CollectiveSpec, refusable, type Task } from "./collectives/call.ts";
 import type { Engine } from "./engine.ts";
 import { type Group, handContext } from "./group.ts";
-import { fence, quiet } from "./issue.ts";
+import { fence, quiet } from "./waits.ts";
 import { checkTensor, makeTensor, type Tensor } from "./memory/tensor.ts";
 import { Signal, Window } from "./window.ts";
 

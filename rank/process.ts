@@ -15,7 +15,7 @@ import { Engine } from "./engine.ts";
 import { Faults } from "./faults.ts";
 import { handContext } from "./group.ts";
 import { probeLinks } from "./link-probe.ts";
-import { quiet } from "./issue.ts";
+import { quiet } from "./waits.ts";
 import { Arena } from "./memory/arena.ts";
 import { loadProgram, type Main } from "./program.ts";
 import { FrameServer } from "./serve.ts";

@@ -11,7 +11,7 @@ import { Comm, type JobSettings } from "./comm.ts";
 import { Engine, type RankFailure } from "./engine.ts";
 import { Faults } from "./faults.ts";
 import { handContext } from "./group.ts";
-import { quiet } from "./issue.ts";
+import { quiet } from "./waits.ts";
 import type { Limits } from "./limits.ts";
 import type { Arena } from "./memory/arena.ts";
 import { FrameServer } from "./serve.ts";

@@ -3,7 +3,8 @@ import { FrameKind } from "../shared/frame.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import type { Engine } from "./engine.ts";
 import type { CallContext } from "./group.ts";
-import { addChange, type CellChange, contextHeader, localCompletion } from "./issue.ts";
+import { addChange, type CellChange, contextHeader } from "./headers.ts";
+import { localCompletion } from "./waits.ts";
 
 /** One staged block. */
 export interface StageOperation {

@@ -16,7 +16,10 @@ import {
 import type { Engine } from "./engine.ts";
 import { type CallBook, refusable, type Task } from "./collectives/call.ts";
 import { type Group, handContext } from "./group.ts";
-import { type CellChange, get, notify, put, wait } from "./issue.ts";
+import { get } from "./get.ts";
+import type { CellChange } from "./headers.ts";
+import { notify, put } from "./issue.ts";
+import { wait } from "./waits.ts";
 import type { Allocation } from "./memory/registry.ts";
 import { checkTensor, makeTensor, type Tensor } from "./memory/tensor.ts";
 import { type AtomicDType, atomicDtypes, isAtomicDType } from "./memory/write.ts";

@@ -1,7 +1,8 @@
 import { elementBytes } from "../../shared/dtype.ts";
 import type { Span } from "../../shared/shape.ts";
 import type { Group } from "../group.ts";
-import { get, notify } from "../issue.ts";
+import { get } from "../get.ts";
+import { notify } from "../issue.ts";
 import { ignore } from "../../shared/async.ts";
 import { Scratch } from "../memory/arena.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";

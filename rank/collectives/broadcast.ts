@@ -1,6 +1,6 @@
 import { checkPeer } from "../checks.ts";
 import type { Group } from "../group.ts";
-import { get } from "../issue.ts";
+import { get } from "../get.ts";
 import { checkOptions, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CallOptions, CollectiveSpec } from "./call.ts";
 import { rowSpans } from "./rows.ts";

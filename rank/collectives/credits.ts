@@ -9,7 +9,9 @@ import { ignore } from "../../shared/async.ts";
 import type { RankwiseError } from "../../shared/errors.ts";
 import type { Engine } from "../engine.ts";
 import type { CallContext, Group } from "../group.ts";
-import { type CellChange, notify, wait } from "../issue.ts";
+import type { CellChange } from "../headers.ts";
+import { notify } from "../issue.ts";
+import { wait } from "../waits.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { NotifyOp, WaitCmp } from "../primitives.ts";
 

@@ -2,7 +2,7 @@ import { elementBytes } from "../../shared/dtype.ts";
 import type { Span } from "../../shared/shape.ts";
 import type { Engine } from "../engine.ts";
 import type { CallContext } from "../group.ts";
-import { get } from "../issue.ts";
+import { get } from "../get.ts";
 import type { Scratch } from "../memory/arena.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { spansBytes } from "../memory/spans.ts";
