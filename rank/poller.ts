@@ -3,24 +3,31 @@
  *
  * To be woken costs some 10 µs at either end, more than a small message takes; but a rank that looks takes its processor
  * from another one. So only ranks that have a processor each do it, only while something is awaited, and only briefly: a
- * long wait costs nothing.
+ * long wait costs nothing. A look that took long was interrupted: others want the processor, and get it for a while.
  */
-import { POLL_MS } from "../shared/constants.ts";
+import { POLL_MS, POLL_PAUSE_MS, POLL_TURN_MS_MAX } from "../shared/constants.ts";
 import type { PendingWaits } from "./pending.ts";
 
 /** Polls while `pending` has entries that are younger than POLL_MS. */
 export function pollWhileWaiting(pending: PendingWaits): void {
   let polling = false;
   let until = 0;
+  let last = 0;
+  let pausedUntil = 0;
   // one chain of turns of the event loop, however many waits there are: each turn reads what has arrived
   const turn = (): void => {
-    polling = pending.size > 0 && performance.now() < until;
+    const now = performance.now();
+    if (now - last > POLL_TURN_MS_MAX) pausedUntil = now + POLL_PAUSE_MS;
+    last = now;
+    polling = pending.size > 0 && now < until && now >= pausedUntil;
     if (polling) setImmediate(turn);
   };
   pending.onAdded = () => {
-    until = performance.now() + POLL_MS;
-    if (polling) return;
+    const now = performance.now();
+    until = now + POLL_MS;
+    if (polling || now < pausedUntil) return;
     polling = true;
+    last = now;
     setImmediate(turn);
   };
 }

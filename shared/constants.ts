@@ -148,6 +148,12 @@ export const STATE_ANSWER_MS = 300;
 /** How long a rank that has a processor to itself looks for frames before it goes to sleep. */
 export const POLL_MS = 0.05;
 
+/** A look for frames that takes longer was interrupted by somebody who wants the processor, too. */
+export const POLL_TURN_MS_MAX = 1;
+
+/** How long nobody looks for frames after that. */
+export const POLL_PAUSE_MS = 100;
+
 /** How often pending waits are looked at for their deadline. */
 export const WAIT_SWEEP_MS = 50;
 
