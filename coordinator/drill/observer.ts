@@ -98,7 +98,10 @@ export class Observer {
       const pid = Number(entry);
       seen.add(pid);
       if (this.#known.has(pid) || (this.#foreign.get(pid) ?? 0) >= LOOKS_FOREIGN) continue;
-      if (!environmentOf(pid).includes(`${DRILL_MARK}=${this.#mark}`)) {
+      const environment = environmentOf(pid);
+      // one that is about to run its program shows none for a while, however long that takes under load
+      if (environment.length <= 1 && !isKernels(pid)) continue;
+      if (!environment.includes(`${DRILL_MARK}=${this.#mark}`)) {
         this.#foreign.set(pid, (this.#foreign.get(pid) ?? 0) + 1);
       } else if (runs(pid)) this.#known.add(pid);
     }
@@ -108,6 +111,12 @@ export class Observer {
 
 function environmentOf(pid: number): string[] {
   return read(`/proc/${pid}/environ`).split("\0");
+}
+
+/** Whether it is a thread of the kernel, a child of process 2, which has no environment. */
+function isKernels(pid: number): boolean {
+  const stat = read(`/proc/${pid}/stat`);
+  return stat.slice(stat.lastIndexOf(")") + 4).split(" ")[0] === "2" || pid === 2;
 }
 
 /** Whether a process runs: one that has ended and was not waited for does not. */
