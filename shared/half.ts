@@ -11,8 +11,41 @@ let float16Table: Float32Array | undefined;
 
 /** The number that float16 bits stand for. */
 export function fromFloat16(half: number): number {
-  float16Table ??= Float32Array.from({ length: 65_536 }, (_, value) => decodeFloat16(value));
-  return float16Table[half & 0xffff] ?? Number.NaN;
+  return float16Numbers()[half & 0xffff] ?? Number.NaN;
+}
+
+function float16Numbers(): Float32Array {
+  return (float16Table ??= Float32Array.from({ length: 65_536 }, (_, value) => decodeFloat16(value)));
+}
+
+/** Many float16 at once, as float32. */
+export function widenFloat16(halves: Uint16Array, into: Float32Array): void {
+  const table = float16Numbers();
+  for (let i = 0; i < into.length; i++) into[i] = table[halves[i]!]!;
+}
+
+/** Many float32 at once, as the nearest float16. */
+export function narrowFloat16(values: Float32Array, into: Uint16Array): void {
+  const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  for (let i = 0; i < into.length; i++) {
+    const word = words[i]!;
+    into[i] = (word & 0x7fff_ffff) > 0x7f80_0000 ? 0x7e00 : halfOfFloat32(word);
+  }
+}
+
+/** Many bfloat16 at once, as float32. */
+export function widenBfloat16(halves: Uint16Array, into: Float32Array): void {
+  const words = new Uint32Array(into.buffer, into.byteOffset, into.length);
+  for (let i = 0; i < into.length; i++) words[i] = halves[i]! << 16;
+}
+
+/** Many float32 at once, as the nearest bfloat16. */
+export function narrowBfloat16(values: Float32Array, into: Uint16Array): void {
+  const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  for (let i = 0; i < into.length; i++) {
+    const word = words[i]!;
+    into[i] = (word & 0x7fff_ffff) > 0x7f80_0000 ? 0x7fc0 : (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
+  }
 }
 
 /** The float16 bits nearest to a number. The number is rounded once, from float64. */
@@ -52,7 +85,10 @@ function halfOfFloat32(word: number): number {
   // from 65536 on it is infinity; a carry from below becomes it by itself
   if (magnitude >= 0x4780_0000) return sign | 0x7c00;
   // below 2^-14 the last place is 2^-24
-  if (magnitude < 0x3880_0000) return sign | roundEven(Math.abs(floats[0] ?? 0) * 2 ** 24);
+  if (magnitude < 0x3880_0000) {
+    bits[0] = magnitude;
+    return sign | roundEven((floats[0] ?? 0) * 2 ** 24);
+  }
   // the exponent is 112 larger in float32; adding half of the last place, and one less when that is even, rounds to even
   return sign | ((magnitude - 0x3800_0000 + 0xfff + ((magnitude >>> 13) & 1)) >>> 13);
 }

@@ -7,7 +7,7 @@
  */
 import { assert } from "../../shared/assert.ts";
 import { type DType, dtypes, elementBytes } from "../../shared/dtype.ts";
-import { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from "../../shared/half.ts";
+import { narrowBfloat16, narrowFloat16, widenBfloat16, widenFloat16 } from "../../shared/half.ts";
 import { type KernelDType, reduceByKernel } from "./kernels.ts";
 
 /** How a reduction combines elements. */
@@ -47,14 +47,14 @@ export function reduceNumbers(
 ): void {
   const result = elementsOf(dtype, target);
   const sources = operands.map((operand) => elementsOf(dtype, operand));
-  for (let start = 0; start < result.length; start += CHUNK_ELEMENTS) {
-    const end = Math.min(start + CHUNK_ELEMENTS, result.length);
-    const [first, ...others] = sources.map((source) => widened(dtype, source.subarray(start, end)));
+  const room = Math.min(CHUNK_ELEMENTS, result.length);
+  for (let start = 0; start < result.length; start += room) {
+    const end = Math.min(start + room, result.length);
+    const [first, ...others] = sources.map((source) => source.subarray(start, end));
     if (first === undefined) return;
-    // an operand may be the target, so the sum grows elsewhere
-    const accumulator = first.slice();
-    for (const other of others) combine(dtype, op, accumulator, other);
-    store(dtype, result.subarray(start, end), accumulator);
+    const accumulator = widened(dtype, first);
+    for (const other of others) combine(op, accumulator, widened(dtype, other));
+    narrow(dtype, result.subarray(start, end), accumulator);
   }
   if (result.buffer !== target.buffer) target.set(asBytes(result));
 }
@@ -67,36 +67,59 @@ function elementsOf(dtype: KernelDType, bytes: Uint8Array): NumberArray {
   return new ArrayType(aligned.buffer, aligned.byteOffset, aligned.byteLength / size);
 }
 
-/** The elements as numbers to compute with: float32 for the half types. */
-function widened(dtype: KernelDType, elements: NumberArray): NumberArray {
-  if (dtype !== "float16" && dtype !== "bfloat16") return elements;
+/** What elements are computed in: three kinds of array, since code that has seen many runs a hundred times slower. */
+type Wide = Float32Array | Float64Array | Int32Array;
+
+/** A copy of elements to compute with: float32 for the half types, and int32 for integers, whose low bits are theirs. */
+function widened(dtype: KernelDType, elements: NumberArray): Wide {
+  if (dtype === "float64") return new Float64Array(elements);
+  if (dtype === "float32") return new Float32Array(elements);
+  if (dtype !== "float16" && dtype !== "bfloat16") return new Int32Array(elements);
   const wide = new Float32Array(elements.length);
-  if (dtype === "float16") for (let i = 0; i < wide.length; i++) wide[i] = fromFloat16(elements[i]!);
-  else for (let i = 0; i < wide.length; i++) wide[i] = fromBfloat16(elements[i]!);
+  if (dtype === "float16") widenFloat16(elements as Uint16Array, wide);
+  else widenBfloat16(elements as Uint16Array, wide);
   return wide;
 }
 
-function store(dtype: KernelDType, target: NumberArray, values: NumberArray): void {
-  if (dtype === "float16") for (let i = 0; i < values.length; i++) target[i] = toFloat16(values[i]!);
-  else if (dtype === "bfloat16") for (let i = 0; i < values.length; i++) target[i] = toBfloat16(values[i]!);
+/** Puts results in their place, and gives all NaNs the same bits. */
+function narrow(dtype: KernelDType, target: NumberArray, values: Wide): void {
+  if (dtype === "float16") narrowFloat16(values as Float32Array, target as Uint16Array);
+  else if (dtype === "bfloat16") narrowBfloat16(values as Float32Array, target as Uint16Array);
   else {
-    if (values instanceof Float32Array) setNaNs(values, new Uint32Array(values.buffer), FLOAT32_NAN);
-    else if (values instanceof Float64Array) setNaNs(values, new BigUint64Array(values.buffer), FLOAT64_NAN);
+    if (values instanceof Float32Array) setNaNs(values);
+    else if (values instanceof Float64Array) setLongNaNs(values);
     target.set(values);
   }
 }
 
-/** Gives all NaNs the same bits. */
-function setNaNs<T extends number | bigint>(values: NumberArray, bits: { [index: number]: T }, nan: T): void {
-  for (let i = 0; i < values.length; i++) if (Number.isNaN(values[i])) bits[i] = nan;
+function setNaNs(values: Float32Array): void {
+  const bits = new Uint32Array(values.buffer);
+  for (let i = 0; i < values.length; i++) if (Number.isNaN(values[i]!)) bits[i] = FLOAT32_NAN;
 }
 
-function combine(dtype: KernelDType, op: ReduceOp, into: NumberArray, from: NumberArray): void {
+function setLongNaNs(values: Float64Array): void {
+  const bits = new BigUint64Array(values.buffer);
+  for (let i = 0; i < values.length; i++) if (Number.isNaN(values[i]!)) bits[i] = FLOAT64_NAN;
+}
+
+function combine(op: ReduceOp, into: Wide, from: Wide): void {
+  if (into instanceof Int32Array) combineIntegers(op, into, from);
+  else combineFloats(op, into, from);
+}
+
+function combineIntegers(op: ReduceOp, into: Wide, from: Wide): void {
+  const { length } = into;
+  if (op === "sum") for (let i = 0; i < length; i++) into[i] = (into[i]! + from[i]!) | 0;
+  else if (op === "max") for (let i = 0; i < length; i++) into[i] = Math.max(into[i]!, from[i]!);
+  else if (op === "min") for (let i = 0; i < length; i++) into[i] = Math.min(into[i]!, from[i]!);
+  else for (let i = 0; i < length; i++) into[i] = Math.imul(into[i]!, from[i]!);
+}
+
+function combineFloats(op: ReduceOp, into: Wide, from: Wide): void {
   const { length } = into;
   if (op === "sum") for (let i = 0; i < length; i++) into[i] = into[i]! + from[i]!;
   else if (op === "max") for (let i = 0; i < length; i++) into[i] = Math.max(into[i]!, from[i]!);
   else if (op === "min") for (let i = 0; i < length; i++) into[i] = Math.min(into[i]!, from[i]!);
-  else if (dtype === "int32") for (let i = 0; i < length; i++) into[i] = Math.imul(into[i]!, from[i]!);
   else for (let i = 0; i < length; i++) into[i] = into[i]! * from[i]!;
 }
 
