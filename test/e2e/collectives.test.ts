@@ -74,6 +74,6 @@ describe("rankwise check", () => {
   test("refuses a collective that does not exist, with those that do", async () => {
     const run = await runCli(["check", "all_to_none"]);
     expect(run.exitCode, run.text).toBe(2);
-    expect(run.stderr).toContain("no collective all_to_none; known: barrier, broadcast, allgather");
+    expect(run.stderr).toContain("no collective all_to_none; known: barrier, barrier:hub, broadcast, allgather");
   });
 });
