@@ -48,7 +48,7 @@ export interface RankProcess {
  */
 export function launchRank(rank: number, plan: LaunchPlan): Promise<RankProcess> {
   const entry = plan.rankEntry ?? join(distFolder(), "rank.js");
-  const child = spawn(process.execPath, ["--enable-source-maps", entry], {
+  const child = spawn(process.execPath, [entry], {
     cwd: plan.cwd,
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],

@@ -14,6 +14,9 @@ export type Main = (comm: Comm) => unknown;
  */
 export async function loadProgram(path: string, mode: Mode): Promise<Main> {
   let module: { default?: unknown; modes?: unknown };
+  // from here on only, so that the map of this rank's own code is never read: that takes 100 ms, and Node looks at the
+  // stack of every socket's error, at the very moment when a group ends
+  process.setSourceMapsEnabled(true);
   try {
     module = (await import(pathToFileURL(path).href)) as typeof module;
   } catch (error) {
