@@ -11,6 +11,7 @@ export type { Shape } from "../shared/shape.ts";
 export { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from "../shared/half.ts";
 export type { Decode, Golden } from "./check.ts";
 export type { DeferredCondition } from "./checks.ts";
+export { BarrierAlgo, type BarrierOptions, ExchangeAlgo, type ExchangeOptions } from "./collectives/algo.ts";
 export { AllReduceAlgo, type AllReduceOptions, type ReduceOptions } from "./collectives/reduce-options.ts";
 export type { AllToAllVOptions } from "./collectives/all-to-all-v.ts";
 export type { IndexedAllToAllVOptions } from "./collectives/indexed-all-to-all-v.ts";

@@ -190,7 +190,10 @@ function benchmarks(name: string, dtype: DType, algo: string): string[] {
   if (primitives.some((primitive) => primitive === name)) return [name];
   const rows = operations.includes(name) ? rowsBy(name, algo) : benchRows.filter((row) => row.name === name);
   if (rows.length === 0 && operations.includes(name)) {
-    throw usage(`--algo ${algo}: ${name} has ${algorithmsOf(name).join(", ")}, and all of them by --algo all`);
+    const algos = algorithmsOf(name).join(", ");
+    throw usage(
+      `--algo ${algo}: ${name} has ${algos === "" ? "no choice" : `${algos}, and all of them by --algo all`}`,
+    );
   }
   if (rows.length === 0) throw usage(`no benchmark ${name}; known: all, ${[...operations, ...primitives].join(", ")}`);
   const refused = rows.find((row) => !takes(row, dtype));
@@ -200,8 +203,10 @@ function benchmarks(name: string, dtype: DType, algo: string): string[] {
 
 /** What a collective has of an algorithm: its one form, where it has no more, or none. */
 function rowsBy(operation: string, algo: string): CollectiveRow[] {
-  const algos = algo === "all" ? algorithmsOf(operation) : [algo];
-  return (algos.length === 0 ? ["direct"] : algos).flatMap((name) => rowOf(operation, name) ?? []);
+  const choice = algorithmsOf(operation);
+  const anyOf = algo === "all" || (algo === "auto" && choice.length === 0);
+  const names = !anyOf ? [algo] : choice.length === 0 ? ["direct"] : choice;
+  return names.flatMap((name) => rowOf(operation, name) ?? []);
 }
 
 function takes(row: CollectiveRow, dtype: DType): boolean {

@@ -34,10 +34,9 @@ export function algorithmsOf(operation: string): string[] {
   return [...plain, ...named.map(({ name }) => name.slice(operation.length + 1))];
 }
 
-/** The row of a collective by an algorithm; undefined where there is none. */
+/** The row of a collective by an algorithm, `direct` for its only one; undefined where there is none. */
 export function rowOf(operation: string, algo: string): CollectiveRow | undefined {
-  const plain = algo === "direct" || algorithmsOf(operation).length === 0;
-  return benchRows.find(({ name }) => name === (plain ? operation : `${operation}:${algo}`));
+  return benchRows.find(({ name }) => name === (algo === "direct" ? operation : `${operation}:${algo}`));
 }
 
 function operationOf(name: string): string {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CLOSE_CODES, FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX } from "../../shared/constants.ts";
+import { CLOSE_CODES, FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, PROTOCOL_VERSION } from "../../shared/constants.ts";
 import { FrameFlag, FrameKind } from "../../shared/frame.ts";
 import { type Closing, ForeignClient, refusedUpgrade } from "../helpers/client.ts";
 import { type Cluster, startCluster } from "../helpers/cluster.ts";
@@ -64,7 +64,7 @@ describe("an ordinary WebSocket client", () => {
     const newer = await service.connect(address, { version: 99 });
     expect(await newer.closed).toEqual({
       code: CLOSE_CODES.ERR_PROTOCOL_VERSION,
-      reason: "ERR_PROTOCOL_VERSION: protocol 99 where 1 is spoken",
+      reason: `ERR_PROTOCOL_VERSION: protocol 99 where ${PROTOCOL_VERSION} is spoken`,
     });
     await service.finish();
   });

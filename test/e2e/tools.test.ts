@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type BenchResult, primitives } from "../../rank/bench/plan.ts";
-import { collectives } from "../../rank/collectives/table.ts";
 import { runCli } from "../helpers/cli.ts";
 
 interface BenchReport {
@@ -31,7 +30,7 @@ describe("rankwise bench", () => {
     expect(run.exitCode).toBe(0);
     const rows = run.stdout.split("\n").filter((line) => !line.startsWith("#") && line !== "");
     // two sizes of four benchmarks, but a notify has none
-    expect(rows).toHaveLength(9 - 2 + 2 * 1);
+    expect(rows).toHaveLength(2 * 3 + 1);
     expect(rows.every((row) => row.trim().split(/\s+/u).length === 11)).toBe(true);
     expect(run.stdout).toContain("# Out of bounds values : 0 OK");
     expect(run.stdout).toMatch(/# Avg bus bandwidth {4}: \d/u);
@@ -41,12 +40,10 @@ describe("rankwise bench", () => {
     expect(run.stdout).toContain(`# rankwise ${machine.rankwise}, `);
     expect(run.stdout).toContain("# ranks reach each other by unix");
     expect(results.map(({ name, bytes }) => [name, bytes])).toEqual([
-      ["all_to_all", 8],
-      ["all_to_all", 4096],
-      ["allreduce:mesh", 8],
-      ["allreduce:mesh", 4096],
-      ["allreduce:ring", 8],
-      ["allreduce:ring", 4096],
+      ["all_to_all:auto", 8],
+      ["all_to_all:auto", 4096],
+      ["allreduce:auto", 8],
+      ["allreduce:auto", 4096],
       ["put_lat", 8],
       ["put_lat", 4096],
       ["notify_lat", 0],
@@ -74,8 +71,16 @@ describe("rankwise bench", () => {
       return [...run.stdout.matchAll(/^# (\S+)$/gmu)].map(([, name = ""]) => name);
     };
     expect(await names("allreduce", "--algo", "ring")).toEqual(["allreduce:ring"]);
-    const half = collectives.filter(({ dtypes }) => dtypes === undefined).map(({ name }) => name);
-    expect(await names("all", "-d", "half")).toEqual([...half, ...primitives]);
+    expect(await names("barrier", "--algo", "all")).toEqual(["barrier", "barrier:hub", "barrier:auto"]);
+    const chosen = [
+      "barrier:auto",
+      "broadcast",
+      "allgather:auto",
+      "reduce_scatter",
+      "allreduce:auto",
+      "all_to_all:auto",
+    ];
+    expect(await names("all", "-d", "half")).toEqual([...chosen, "all_to_all_v", ...primitives]);
   });
 
   it("says n/a where one rank makes a bandwidth meaningless", async () => {

@@ -38,7 +38,8 @@ function encode(fields: FrameHeader, payloadBytes: number): Uint8Array {
   return bytes;
 }
 
-const carriesRegion = (kind: number): boolean => kind === FrameKind.Put || kind === FrameKind.GetReply;
+const carriesRegion = (kind: number): boolean =>
+  kind === FrameKind.Put || kind === FrameKind.GetReply || kind === FrameKind.Stage;
 
 test("every header comes back as it was, field by field", () => {
   fc.assert(

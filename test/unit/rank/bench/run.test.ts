@@ -123,7 +123,8 @@ describe("the algorithms of a collective", () => {
     expect(new Set(rows).size).toBe(rows.length);
     expect(rows).not.toContain(undefined);
     expect(rowOf("all_to_all", "direct")?.name).toBe("all_to_all");
-    expect(rowOf("broadcast", "auto")?.name).toBe("broadcast");
+    expect(rowOf("broadcast", "direct")?.name).toBe("broadcast");
+    expect(rowOf("broadcast", "auto")).toBeUndefined();
     expect(rowOf("allreduce", "direct")).toBeUndefined();
   });
 });
