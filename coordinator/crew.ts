@@ -3,6 +3,7 @@
  * no process, socket or file behind.
  */
 import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TlsFiles } from "../shared/auth.ts";
 import { ENV } from "../shared/config.ts";
@@ -14,7 +15,7 @@ import type { LineSink } from "./line-sink.ts";
 import { RankOutput } from "./output.ts";
 import { ProcessWatch } from "./process-state.ts";
 import { prepareProgram } from "./programs.ts";
-import { makeSocketFolder, makeTempFolder } from "./temp-folder.ts";
+import { checkSocketFolder, fitsSockets, makeSocketFolder, makeTempFolder } from "./temp-folder.ts";
 import { livingGroups, terminateGroups } from "./termination.ts";
 import { Warden } from "./warden.ts";
 
@@ -112,6 +113,7 @@ export class Crew {
     const folder = await this.#keep(makeTempFolder("rw-"));
     const transport = this.#transport();
     const shared = transport === "unix" ? process.env[ENV.socketDir] : undefined;
+    if (transport === "unix") checkSocketFolder(shared ?? tmpdir(), shared === undefined ? "TMPDIR" : ENV.socketDir);
     const socketDir = shared === undefined ? folder : await this.#keep(makeSocketFolder(shared));
     this.#warden = new Warden(this.#folders, assign.settings.livenessMs);
     this.#output = await RankOutput.open({
@@ -140,12 +142,12 @@ export class Crew {
     }
   }
 
-  /** `auto` is by Unix sockets where all ranks meet in one folder. */
+  /** `auto` is by Unix sockets where all ranks meet in one folder, whose paths are short enough for them. */
   #transport(): LaunchPlan["transport"] {
     const { ranks, settings } = this.#options.assign;
     if (settings.transport !== "auto") return settings.transport;
     const together = process.env[ENV.socketDir] !== undefined || ranks.length === settings.nranks;
-    return together ? "unix" : "tcp";
+    return together && fitsSockets(process.env[ENV.socketDir] ?? tmpdir()) ? "unix" : "tcp";
   }
 
   #plan(programPath: string, socketDir: string, transport: LaunchPlan["transport"]): LaunchPlan {

@@ -10,6 +10,9 @@ import { type LivenessCheck, watchLiveness } from "../shared/liveness.ts";
 import type { Cause, MessageOf, RankState } from "../shared/messages.ts";
 import type { RankFailure } from "./engine.ts";
 
+/** Address of a rank that does not listen. */
+const NO_ADDRESS = "unix:/none";
+
 /** How this rank finds its job. */
 export interface ControlOptions {
   readonly coordinator: string;
@@ -38,6 +41,7 @@ const expected = ["start", "go", "ask_state", "abort", "end"] as const;
 export class Control {
   readonly #options: ControlOptions;
   readonly #socket: WebSocket;
+  #hasJoined = false;
   readonly #started = deferred<MessageOf<"start">>();
   readonly #released = deferred<void>();
   #liveness: LivenessCheck | undefined;
@@ -126,7 +130,13 @@ export class Control {
 
   /** Joins with the address where this rank listens; resolves with everybody's address and the job's settings. */
   async join(address: string): Promise<MessageOf<"start">> {
+    this.#sendJoin(address);
+    return await this.#started.promise;
+  }
+
+  #sendJoin(address: string): void {
     const { host, rank } = this.#options;
+    this.#hasJoined = true;
     this.#send({
       type: "join_rank",
       version: PROTOCOL_VERSION,
@@ -137,7 +147,6 @@ export class Control {
       address,
       processors: availableParallelism(),
     });
-    return await this.#started.promise;
   }
 
   /** Says that all links stand; resolves when that is so on every rank. */
@@ -155,6 +164,8 @@ export class Control {
   }
 
   failed({ error, call, suspect }: RankFailure): void {
+    // one that fails before it can listen joins to say so: nobody will get to dial it
+    if (!this.#hasJoined) this.#sendJoin(NO_ADDRESS);
     this.#send({ type: "failed", ...this.#job, error: toWireError(error), call, suspect });
   }
 
