@@ -2,6 +2,7 @@
 import { constants } from "node:fs";
 import { access, mkdir, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { withDeadline } from "../../shared/async.ts";
 import { EXIT_CODES } from "../../shared/constants.ts";
 import type { RunOutcome } from "../coordinator.ts";
 import { writeAtomically } from "../run-report.ts";
@@ -42,6 +43,9 @@ export async function checkReportFile(file: string | undefined, cwd: string): Pr
   return path;
 }
 
+/** Longest time until a folder is made. */
+const MAKE_FOLDER_MS = 2000;
+
 /**
  * Makes the folder of `--log-dir` before a run; returns its whole path.
  *
@@ -51,7 +55,9 @@ export async function makeLogDir(folder: string | undefined, cwd: string): Promi
   if (folder === undefined) return undefined;
   const path = resolve(cwd, folder);
   try {
-    await mkdir(path, { recursive: true });
+    // below /proc it tries for ever
+    const late = (): Error => new Error(`it is not there after ${MAKE_FOLDER_MS} ms`);
+    await withDeadline(mkdir(path, { recursive: true }), MAKE_FOLDER_MS, late);
     await access(path, constants.W_OK);
   } catch (error) {
     throw usage(`--log-dir: cannot write into ${path}: ${(error as Error).message}`);

@@ -83,6 +83,12 @@ test.runIf(process.platform === "linux")("stdout on a full disk is told in one l
   });
 });
 
+test("a folder that is never made does not keep the command waiting", async () => {
+  const { exitCode, stderr, text } = await runCli(["run", shows, "-n", "2", "--log-dir", "/proc/logs"]);
+  expect(exitCode, text).toBe(2);
+  expect(stderr).toMatch(/^rankwise: ERR_USAGE: --log-dir: cannot write into \/proc\/logs: .*\n$/u);
+});
+
 test("a log folder that cannot be made is known before the run: usage", async () => {
   const { exitCode, stderr, text } = await runCli(["run", shows, "-n", "2", "--log-dir", join(shows, "logs")]);
   expect(exitCode, text).toBe(2);
