@@ -19,8 +19,8 @@ export function allReduce(
   lanesMax: number,
 ): CollectiveSpec {
   const place = { op: "allreduce", group };
-  checkOptions(place, options);
-  const asked = checkAlgo(place.op, AllReduceAlgo, options.algo ?? AllReduceAlgo.Mesh);
+  checkOptions(place, options, ["op", "algo", "coreNum"]);
+  const asked = checkAlgo(place.op, AllReduceAlgo, options.algo === undefined ? AllReduceAlgo.Mesh : options.algo);
   const algo =
     asked === AllReduceAlgo.Auto
       ? fastest(engine, group, checkWindow(place, "data", data).local.bytes.byteLength)

@@ -38,7 +38,7 @@ export function allToAllV(
   lanesMax: number,
 ): CollectiveSpec {
   const place = { op: "all_to_all_v", group };
-  checkOptions(place, options);
+  checkOptions(place, options, ["sendCounts", "recvCounts", "coreNum", "expectedRecvCounts"]);
   const ranks = group.members.length;
   const window = checkWindow(place, "target", target);
   const [height = 0] = window.shape;

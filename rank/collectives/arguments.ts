@@ -14,12 +14,21 @@ export interface Place {
   readonly group: Group;
 }
 
-/** @throws {ERR_INVALID_ARGUMENT} unless the options are an object. */
-export function checkOptions({ op }: Place, options: unknown): void {
-  if (typeof options === "object" && options !== null) return;
-  throw new RankwiseError("ERR_INVALID_ARGUMENT", `${op}: options must be an object, got ${describe(options)}`, {
-    argument: "options",
-  });
+/** @throws {ERR_INVALID_ARGUMENT} unless the options are an object with `after` and these names, and no others. */
+export function checkOptions({ op }: Place, options: unknown, names: readonly string[]): void {
+  if (typeof options !== "object" || options === null) {
+    throw new RankwiseError("ERR_INVALID_ARGUMENT", `${op}: options must be an object, got ${describe(options)}`, {
+      argument: "options",
+    });
+  }
+  // what is misspelt would have no effect
+  for (const name in options) {
+    if (name === "after" || names.includes(name)) continue;
+    const known = ["after", ...names].join(", ");
+    throw new RankwiseError("ERR_INVALID_ARGUMENT", `${op}: there is no option ${name}; known: ${known}`, {
+      argument: name,
+    });
+  }
 }
 
 /** A signal [≥ rows, ≥ columns] of the group. */

@@ -14,9 +14,10 @@ import { HUB, hubHears } from "./hub.ts";
  */
 export function barrier(engine: Engine, group: Group, signal: unknown, options: BarrierOptions): CollectiveSpec {
   const place = { op: "barrier", group };
-  checkOptions(place, options);
+  checkOptions(place, options, ["algo"]);
   const own = checkSignal(place, signal, group.members.length, 1);
-  const asked = checkAlgo(place.op, BarrierAlgo, options.algo ?? BarrierAlgo.Direct);
+  const { algo = BarrierAlgo.Direct } = options;
+  const asked = checkAlgo(place.op, BarrierAlgo, algo);
   const hub = asked === BarrierAlgo.Hub || (asked === BarrierAlgo.Auto && isCrowded(engine, group));
   return {
     op: "barrier",

@@ -19,7 +19,7 @@ export interface BroadcastOptions extends CallOptions {
  */
 export function broadcast(group: Group, data: unknown, signal: unknown, options: BroadcastOptions): CollectiveSpec {
   const place = { op: "broadcast", group };
-  checkOptions(place, options);
+  checkOptions(place, options, ["root"]);
   const target = checkWindow(place, "data", data);
   const own = checkSignal(place, signal, group.members.length, 1);
   const root = checkPeer("broadcast", group, options.root ?? 0, "root");

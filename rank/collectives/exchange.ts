@@ -56,7 +56,7 @@ export function exchange(
   { sourceShapes, rowFor }: ExchangeKind,
 ): CollectiveSpec {
   const { op, group } = place;
-  checkOptions(place, options);
+  checkOptions(place, options, ["algo"]);
   const target = checkWindow(place, "data", data);
   checkRows(place, "data", target);
   const { bytes } = checkSource(place, "x", x, target, "data", sourceShapes(target.shape));
@@ -86,7 +86,8 @@ type Chosen = Exclude<ExchangeAlgo, "auto">;
 /** The algorithm of a call: what is asked for, or what is fastest for this size and this number of ranks. */
 function chooseAlgo(engine: Engine, { op, group }: Place, parts: Exchange, options: ExchangeOptions): Chosen {
   const { rowBytes, source } = parts;
-  const algo = checkAlgo(op, ExchangeAlgo, options.algo ?? ExchangeAlgo.Direct);
+  const { algo: asked = ExchangeAlgo.Direct } = options;
+  const algo = checkAlgo(op, ExchangeAlgo, asked);
   if (algo === ExchangeAlgo.Direct) return algo;
   const limit = engine.limits.framePayloadBytes;
   if (algo === ExchangeAlgo.Auto) {

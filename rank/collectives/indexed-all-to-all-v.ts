@@ -8,7 +8,7 @@ import type { Group } from "../group.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { checkTensor, sharesMemory, Tensor } from "../memory/tensor.ts";
 import type { Window } from "../window.ts";
-import { checkSignal, checkWindow, describeWindow, type Place } from "./arguments.ts";
+import { checkOptions, checkSignal, checkWindow, describeWindow, type Place } from "./arguments.ts";
 import type { CallOptions, CollectiveCall, CollectiveSpec } from "./call.ts";
 import { announcedCounts } from "./counts.ts";
 import { rowBytesOf } from "./rows.ts";
@@ -48,6 +48,17 @@ export interface IndexedLimits {
   readonly sqDepth: number;
 }
 
+const OPTIONS = [
+  "sendCounts",
+  "recvCounts",
+  "index",
+  "coreNum",
+  "expectedRecvCounts",
+  "queueMode",
+  "level",
+  "engine",
+] as const satisfies readonly (keyof IndexedAllToAllVOptions)[];
+
 /**
  * `indexed_all_to_all_v(input [Nmax, H], target [P·C, H], signal, …)`: at destination d, source s writes
  * `input_s[index_s[d][j]]` into row s·C + j of the target, for j below `sendCounts_s[d]`. No packed send buffer is made.
@@ -64,6 +75,7 @@ export function indexedAllToAllV(
 ): CollectiveSpec {
   const place = { op: "indexed_all_to_all_v", group };
   const ranks = group.members.length;
+  checkOptions(place, options, OPTIONS);
   checkSupported(options, limits);
   const window = checkWindow(place, "target", target);
   const index = checkInt32(

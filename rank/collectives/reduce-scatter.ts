@@ -14,7 +14,7 @@ import { fetch, rowBytesOf, rowSpans } from "./rows.ts";
  */
 export function reduceScatter(group: Group, data: unknown, signal: unknown, options: ReduceOptions): CollectiveSpec {
   const place = { op: "reduce_scatter", group };
-  checkOptions(place, options);
+  checkOptions(place, options, ["op"]);
   const target = checkWindow(place, "data", data);
   checkRows(place, "data", target);
   const own = checkSignal(place, signal, group.members.length, 1);

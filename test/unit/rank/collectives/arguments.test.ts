@@ -67,6 +67,28 @@ const cases: readonly Case[] = [
   ["barrier on a flat signal", (p) => p.comm.barrier(p.flat), "ERR_SHAPE_MISMATCH", "signal"],
   ["barrier on a short signal", (p) => p.comm.barrier(p.short), "ERR_SHAPE_MISMATCH", "signal"],
   ["barrier with no options", (p) => p.comm.barrier(p.signal, any(null)), "ERR_INVALID_ARGUMENT", "options"],
+  ["barrier, misspelt", (p) => p.comm.barrier(p.signal, any({ alog: "hub" })), "ERR_INVALID_ARGUMENT", "alog"],
+  ["barrier by a tree", (p) => p.comm.barrier(p.signal, any({ algo: "tree" })), "ERR_INVALID_ARGUMENT", "algo"],
+  ["barrier by null", (p) => p.comm.barrier(p.signal, any({ algo: null })), "ERR_INVALID_ARGUMENT", "algo"],
+  [
+    "all_to_all by the mesh",
+    (p) => p.comm.allToAll(p.x, p.data, p.signal, any({ algo: "mesh" })),
+    "ERR_INVALID_ARGUMENT",
+    "algo",
+  ],
+  ["allreduce by null", (p) => p.comm.allReduce(p.data, p.signal, any({ algo: null })), "ERR_INVALID_ARGUMENT", "algo"],
+  [
+    "allreduce by two phases in lanes",
+    (p) => p.comm.allReduce(p.data, p.signal, { algo: "two_phase", coreNum: 2 }),
+    "ERR_INVALID_ARGUMENT",
+    "coreNum",
+  ],
+  [
+    "reduce_scatter, misspelt",
+    (p) => p.comm.reduceScatter(p.data, p.signal, any({ reduce: "max" })),
+    "ERR_INVALID_ARGUMENT",
+    "reduce",
+  ],
 
   ["broadcast of a tensor", (p) => p.comm.broadcast(any(p.x), p.signal), "ERR_NOT_A_WINDOW", "data"],
   ["broadcast of a signal", (p) => p.comm.broadcast(any(p.signal), p.signal), "ERR_NOT_A_WINDOW", "data"],
