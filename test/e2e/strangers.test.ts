@@ -43,6 +43,8 @@ describe("strangers are refused, each with its code, while the group goes on und
     });
     const { job, epoch, ranks } = await cluster.joined();
     const { url, token } = cluster;
+    // before its links stand, whoever has the token and comes first is the rank that it says it is
+    await cluster.supervisors[0]?.says(/the first round is over/u);
     const rankUrl = `${ranks[0]?.address ?? ""}/link`;
 
     const join = (fields: Partial<MessageOf<"join_rank">>): Uint8Array => {
