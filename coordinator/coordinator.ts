@@ -15,6 +15,7 @@ import { type FailureFacts, failureSummary, reportedFailure } from "./failure.ts
 import { LinkJudge } from "./link-judge.ts";
 import { Monitor } from "./monitor.ts";
 import type { Interrupt, MonitorCommand, MonitorEvent } from "./monitor-events.ts";
+import { Places } from "./places.ts";
 import { Rendezvous, type RendezvousCommand, type RendezvousEvent } from "./rendezvous.ts";
 import { runReport } from "./run-report.ts";
 import { type ControlHello, ControlServer } from "./server.ts";
@@ -59,9 +60,7 @@ export class Coordinator {
   readonly #outcome = deferred<RunOutcome>();
   readonly #startedAtMs = nowMs();
   readonly #switchboard = new Switchboard();
-  readonly #addresses = new Map<number, string>();
-  /** Host and processors of each rank that has joined. */
-  readonly #places = new Map<number, { readonly host: string; readonly processors: number }>();
+  readonly #places = new Places();
   readonly #epochs: EpochReport[] = [];
   /** Ranks that have answered what they are doing. */
   readonly #answered = new Set<number>();
@@ -280,11 +279,10 @@ export class Coordinator {
       }
       case "admit": {
         const { connection, rank } = command;
-        const { host, pid, address, processors } = this.#switchboard.hello(connection, "join_rank");
+        const hello = this.#switchboard.hello(connection, "join_rank");
         this.#switchboard.admitRank(connection, rank);
-        this.#addresses.set(rank, address);
-        this.#places.set(rank, { host, processors });
-        this.#watch({ type: "rank_joined", rank, host, pid, atMs: nowMs() });
+        this.#places.add(rank, hello);
+        this.#watch({ type: "rank_joined", rank, host: hello.host, pid: hello.pid, atMs: nowMs() });
         break;
       }
       case "refuse": {
@@ -298,7 +296,7 @@ export class Coordinator {
           type: "start",
           ...this.#job,
           addresses: [...command.addresses],
-          placement: this.#placement,
+          placement: this.#places.placement,
           settings,
         });
         break;
@@ -354,7 +352,7 @@ export class Coordinator {
       epoch: this.#epoch,
       startedAtMs: this.#startedAtMs,
       finishedAtMs: nowMs(),
-      addresses: [...this.#addresses.values()],
+      addresses: this.#places.addresses,
       epochs: this.#epochs,
     };
     const failed = this.#failureFacts();
@@ -390,7 +388,6 @@ export class Coordinator {
       failure: reportedFailure(facts),
     });
     this.#switchboard.dropRanks();
-    this.#addresses.clear();
     this.#places.clear();
     this.#links.clear();
     this.#epochStartedAtMs = atMs;
@@ -412,14 +409,6 @@ export class Coordinator {
     const { settings, timeoutMs } = this.#options;
     const { nranks, graceMs } = settings;
     return new Monitor({ nranks, startedAtMs: this.#startedAtMs, timeoutMs, graceMs });
-  }
-
-  get #placement(): MessageOf<"start">["placement"] {
-    const places = [...this.#places.values()];
-    return {
-      hosts: new Set(places.map(({ host }) => host)).size,
-      processors: Math.min(...places.map(({ processors }) => processors)),
-    };
   }
 
   /** Number of the epoch that runs: so many have failed before it. */
@@ -448,7 +437,7 @@ export class Coordinator {
   #describeJob(): unknown {
     const { job, settings } = this.#options;
     const ranks = this.#monitor.roster.ranks.map(({ rank, pid, host }) => {
-      return { rank, pid, host, address: this.#addresses.get(rank) ?? null };
+      return { rank, pid, host, address: this.#places.address(rank) };
     });
     return { job, epoch: this.#epoch, nranks: settings.nranks, ranks };
   }
