@@ -63,7 +63,7 @@ export class FrameServer implements FrameSink {
     }
     if (header.kind === FrameKind.Stage) {
       const peer = engine.peer(from);
-      peer.staging = room(engine, header.rowBytes * header.rows);
+      peer.staging = engine.arena.scratch(header.rowBytes * header.rows);
       return peer.staging;
     }
     const plain = header.kind === FrameKind.Put && header.rows === 1 && (header.flags & FrameFlag.AtomicAdd) === 0;
@@ -200,13 +200,9 @@ function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: 
   signal?.cells?.apply(header.cell, op, header.value, from);
 }
 
-/** Memory for a staged block, with whatever it held. */
-function room({ arena }: Engine, bytes: number): Uint8Array {
-  return arena.allocate(bytes, { zeroed: false }) ?? new Uint8Array(bytes);
-}
-
-function copyOf(engine: Engine, bytes: Uint8Array): Uint8Array {
-  const copy = room(engine, bytes.byteLength);
+/** A copy of a block that came in memory lent for the time of a call. */
+function copyOf({ arena }: Engine, bytes: Uint8Array): Uint8Array {
+  const copy = arena.scratch(bytes.byteLength);
   copy.set(bytes);
   return copy;
 }

@@ -74,6 +74,11 @@ export class Arena {
     return view;
   }
 
+  /** Memory of any content: of the arena where it fits, else of its own. `release` takes both. */
+  scratch(bytes: number): Uint8Array {
+    return this.allocate(bytes, { zeroed: false }) ?? new Uint8Array(bytes);
+  }
+
   /**
    * Takes back what `allocate` gave; nobody may touch it any more. Memory of another kind is left to the collector.
    */
@@ -194,7 +199,7 @@ export class Scratch {
 
   /** So many bytes, of any content. */
   take(bytes: number): Uint8Array {
-    const memory = this.#arena.allocate(bytes, { zeroed: false }) ?? new Uint8Array(bytes);
+    const memory = this.#arena.scratch(bytes);
     this.#taken.push(memory);
     return memory;
   }
