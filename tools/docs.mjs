@@ -45,7 +45,7 @@ function errorsPage(table) {
   ].join("\n")}\n`;
 }
 
-/** @param {import("../rank/collectives/table.ts").CollectiveRow[]} rows */
+/** @param {import("../rank/collectives/row.ts").CollectiveRow[]} rows */
 function collectivesPage(rows) {
   const list = rows.map(({ name, arguments: given, result, costText, reuseAddsReady }) => {
     const rounds = `${costText.rounds}${reuseAddsReady ? "; ready before it when the window is used again" : ""}`;
@@ -86,7 +86,8 @@ function collectivesPage(rows) {
     "",
     "`barrier`, `allgather`, `allreduce` and `all_to_all` have several, by the option `algo`. The default is the plain row of",
     "the table, and the mesh for allreduce: what a call costs is then what the table says. `auto` takes the fastest for the",
-    "size, the number of ranks and the processors that they share, the same on every rank.",
+    "size, the number of ranks and the processors that they share, the same on every rank:",
+    '`await comm.allToAll(x, data, credits, { algo: "auto" })`.',
     "",
     "- *eager*: chunks wait at their receiver until its own call takes them, so there is no ready round. `auto` takes it for",
     "  small chunks.",

@@ -15,7 +15,7 @@ export async function loadErrorTable(root) {
 
 /**
  * @param {string} root the project's folder
- * @returns {Promise<import("../rank/collectives/table.ts").CollectiveRow[]>} the table of collectives
+ * @returns {Promise<import("../rank/collectives/row.ts").CollectiveRow[]>} the table of collectives
  */
 export async function loadCollectives(root) {
   const { collectives } = await loadSource(root, "rank/collectives/table.ts");
@@ -26,7 +26,7 @@ export async function loadCollectives(root) {
 /**
  * @param {string} root
  * @param {string} file
- * @returns {Promise<{ errorTable?: Record<string, string>, collectives?: import("../rank/collectives/table.ts").CollectiveRow[] }>}
+ * @returns {Promise<{ errorTable?: Record<string, string>, collectives?: import("../rank/collectives/row.ts").CollectiveRow[] }>}
  */
 async function loadSource(root, file) {
   const source = join(root, file);

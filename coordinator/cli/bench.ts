@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type Command, Option } from "commander";
 import { type BenchPlan, type BenchResult, primitives, SAMPLE_BYTES } from "../../rank/bench/plan.ts";
 import { algorithmsOf, benchRows, operations, rowOf } from "../../rank/bench/rows.ts";
-import type { CollectiveRow } from "../../rank/collectives/table.ts";
+import type { CollectiveRow } from "../../rank/collectives/row.ts";
 import { ReduceOp } from "../../rank/memory/reduce.ts";
 import { transports } from "../../shared/config.ts";
 import { RANKS_MAX, WINDOW_BYTES_MAX } from "../../shared/constants.ts";

@@ -1,6 +1,6 @@
 /** Collectives as the benchmark calls them: what a call needs is made before, so that only the call is measured. */
 import type { Buffers, Cell } from "../collectives/cell.ts";
-import type { CollectiveRow } from "../collectives/table.ts";
+import type { CollectiveRow } from "../collectives/row.ts";
 import { CONFORMANCE_ROWS, indexedRow, nameValue } from "../collectives/values.ts";
 import type { Comm } from "../comm.ts";
 import type { Tensor } from "../memory/tensor.ts";

@@ -1,7 +1,7 @@
 /** Benchmarks of the collectives, from the rows of their table. */
 import { elementBytes } from "../../shared/dtype.ts";
 import type { Buffers, Cell } from "../collectives/cell.ts";
-import type { CollectiveRow } from "../collectives/table.ts";
+import type { CollectiveRow } from "../collectives/row.ts";
 import { getElement, setElement } from "../collectives/values.ts";
 import { type BenchCall, prepareCall, roundOf } from "./calls.ts";
 import { type Bench, measure, total } from "./measure.ts";

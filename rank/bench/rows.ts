@@ -1,5 +1,7 @@
 /** The rows that are measured: those of the collectives table, and one that chooses its algorithm for each that can. */
-import { allReduceAuto, type CollectiveRow, collectives } from "../collectives/table.ts";
+import { allReduceAuto } from "../collectives/all-reduce-rows.ts";
+import type { CollectiveRow } from "../collectives/row.ts";
+import { collectives } from "../collectives/table.ts";
 
 /** Forms of a collective whose call chooses the algorithm. */
 const choosing: readonly CollectiveRow[] = [

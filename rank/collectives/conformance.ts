@@ -4,7 +4,7 @@ import type { Comm } from "../comm.ts";
 import type { Tensor } from "../memory/tensor.ts";
 import type { Signal } from "../window.ts";
 import type { Cell } from "./cell.ts";
-import type { CollectiveRow } from "./table.ts";
+import type { CollectiveRow } from "./row.ts";
 import { getElement, setElement } from "./values.ts";
 
 /** How often a cell calls its collective on the same buffers; the second call has other inputs. */

@@ -2,7 +2,8 @@
 import { type DType, dtypes } from "../../shared/dtype.ts";
 import { ReduceOp } from "../memory/reduce.ts";
 import type { Cell } from "./cell.ts";
-import { type CollectiveRow, collectives, conformanceLengths } from "./table.ts";
+import type { CollectiveRow } from "./row.ts";
+import { collectives, conformanceLengths } from "./table.ts";
 
 /** A cell of the matrix, ready to run. */
 export interface MatrixCell {

@@ -2,17 +2,15 @@
  * The table of collectives: one row each. `rankwise check`, the documentation and the cost tests read it; a new
  * collective is one file beside this one, and one row here.
  */
-import { LANE_TILE_ELEMENTS, MESH_CHUNK_BYTES } from "../../shared/constants.ts";
-import { type DType, elementBytes } from "../../shared/dtype.ts";
+import { LANE_TILE_ELEMENTS } from "../../shared/constants.ts";
 import type { Comm } from "../comm.ts";
-import { type ReduceOp } from "../memory/reduce.ts";
-import type { AllReduceAlgo } from "./reduce-options.ts";
 import type { Tensor } from "../memory/tensor.ts";
 import type { Window } from "../window.ts";
+import { allReduceRows } from "./all-reduce-rows.ts";
 import type { Buffers, Cell } from "./cell.ts";
+import { bytesOf, type CollectiveRow, reduced, whole } from "./row.ts";
 import {
   handAllGather,
-  handAllReduce,
   handAllToAll,
   handAllToAllV,
   handBarrier,
@@ -20,84 +18,11 @@ import {
   handIndexedAllToAllV,
   handReduceScatter,
 } from "./by-hand.ts";
-import {
-  CONFORMANCE_ROWS,
-  INDEXED_ROWS,
-  indexedRow,
-  nameValue,
-  operandValue,
-  rowCount,
-  sentRows,
-  wrapped,
-} from "./values.ts";
+import { CONFORMANCE_ROWS, INDEXED_ROWS, indexedRow, nameValue, operandValue, rowCount, sentRows } from "./values.ts";
 
-/** Cost of one builtin call for one rank. */
-export interface Cost {
-  /** Payload received from other ranks, in bytes. */
-  readonly receivedBytes: number;
-  /** Barrier rounds with a fresh target; a reused one adds a ready round where `reuseAddsReady`. */
-  readonly rounds: number;
-}
-
-/** One collective, or one algorithm of it. */
-export interface CollectiveRow {
-  /** `all_to_all`, or `allreduce:ring`. */
-  readonly name: string;
-  readonly arguments: string;
-  readonly result: string;
-  readonly reduces: boolean;
-  /** The only dtypes that it takes; all of them without it. */
-  readonly dtypes?: readonly DType[];
-  /** Whether a window that was a builtin's target before costs a ready round. */
-  readonly reuseAddsReady: boolean;
-  /** Shape of the window. */
-  readonly dataShape: (cell: Cell) => number[];
-  /** Shape of the private input; the same as the window's where the collective works in place. */
-  readonly inputShape: (cell: Cell) => number[];
-  readonly signalShape: (cell: Cell) => number[];
-  /** Input element on a rank; what is in place is copied into the window first. */
-  readonly input: (cell: Cell, rank: number, element: number, round: number) => number;
-  readonly inPlace: boolean;
-  /** Element of the window on a rank after the call, or undefined where the collective leaves it open. */
-  readonly golden: (cell: Cell, rank: number, element: number, round: number) => number | undefined;
-  readonly cost: (cell: Cell, rank: number) => Cost;
-  /** The same for readers: rounds and payload received, where N is the bytes of a rank's full slice. */
-  readonly costText: { readonly rounds: string; readonly received: string };
-  /** What the bus bandwidth is to the algorithm bandwidth at P ranks, as nccl-tests defines it. */
-  readonly busFactor: (nranks: number) => number;
-  readonly builtin: (comm: Comm, buffers: Buffers, cell: Cell) => Promise<void>;
-  readonly hand: (comm: Comm, buffers: Buffers, cell: Cell) => Promise<void>;
-  /** Makes the call prove itself, where it leaves no data behind. */
-  readonly proof?: (comm: Comm, buffers: Buffers, call: () => Promise<void>) => Promise<void>;
-}
-
-const combine: Readonly<Record<ReduceOp, (a: number, b: number) => number>> = {
-  sum: (a, b) => a + b,
-  max: (a, b) => Math.max(a, b),
-  min: (a, b) => Math.min(a, b),
-  prod: (a, b) => a * b,
-};
-
-/** The reduction of everybody's operand, as the dtype holds it. */
-function reduced({ nranks, op, dtype }: Cell, element: number, round: number): number {
-  let result = wrapped(dtype, operandValue(op, 0, element, round));
-  for (let source = 1; source < nranks; source++) {
-    const operand = wrapped(dtype, operandValue(op, source, element, round));
-    result = wrapped(dtype, combine[op](result, operand));
-  }
-  return result;
-}
-
-const bytesOf = ({ dtype }: Cell, elements: number): number => elements * elementBytes(dtype);
 const rootOf = ({ nranks }: Cell, round: number): number => (round + 1) % nranks;
 
-/** Segment i of `parts` balanced ones. */
-function segment(elements: number, parts: number, index: number): number {
-  return Math.floor(((index + 1) * elements) / parts) - Math.floor((index * elements) / parts);
-}
-
 const perRank = ({ nranks, length }: Cell): number[] => [nranks, length];
-const whole = ({ length }: Cell): number[] => [length];
 const credits = ({ nranks }: Cell): number[] => [nranks, 1];
 
 const barrierRow: CollectiveRow = {
@@ -159,66 +84,6 @@ const allToAllRow: CollectiveRow = {
   busFactor: (nranks) => (nranks - 1) / nranks,
   builtin: (comm, { input, data, signal }) => comm.allToAll(input, data, signal),
   hand: handAllToAll,
-};
-
-/** What each algorithm of allreduce costs, below the frame limit. */
-const allReduceCosts: Readonly<Record<Exclude<AllReduceAlgo, "auto">, Pick<CollectiveRow, "cost" | "costText">>> = {
-  mesh: {
-    cost: meshCost,
-    costText: { rounds: "1 + one for each chunk of MESH_CHUNK_BYTES", received: "(P − 1) · N" },
-  },
-  ring: {
-    cost: ringCost,
-    costText: { rounds: "neighbour handshakes and 1", received: "the segments read, 2 (P − 1) / P · N when balanced" },
-  },
-  exchange: {
-    cost: (cell) => ({ receivedBytes: bytesOf(cell, (cell.nranks - 1) * cell.length), rounds: 1 }),
-    costText: { rounds: "1: complete", received: "(P − 1) · N" },
-  },
-  hub: {
-    cost: (cell, rank) => {
-      const times = rank === 0 ? cell.nranks - 1 : 1;
-      return { receivedBytes: bytesOf(cell, times * cell.length), rounds: 2 };
-    },
-    costText: { rounds: "2 with rank 0 alone: in, out", received: "N; at rank 0, (P − 1) · N" },
-  },
-  two_phase: {
-    cost: (cell, rank) => {
-      const { nranks, length } = cell;
-      const own = segment(length, nranks, rank);
-      return { receivedBytes: bytesOf(cell, (nranks - 1) * own + (length - own)), rounds: 2 };
-    },
-    costText: { rounds: "2: reduced, complete", received: "2 (P − 1) / P · N when balanced" },
-  },
-};
-
-/** allreduce by one of its algorithms. */
-function allReduceRow(algo: Exclude<AllReduceAlgo, "auto">): CollectiveRow {
-  return {
-    name: `allreduce:${algo}`,
-    arguments: `data in place, signal ${algo === "ring" ? "[2(P−1)+1, P]" : algo === "mesh" ? "[P, S]" : "[P, 1]"}, op${algo === "mesh" ? ", coreNum" : ""}`,
-    result: "the same reduction, bit for bit, on every rank",
-    reduces: true,
-    reuseAddsReady: false,
-    dataShape: whole,
-    inputShape: whole,
-    signalShape: ({ nranks }) => (algo === "ring" ? [2 * (nranks - 1) + 1, nranks] : [nranks, algo === "mesh" ? 2 : 1]),
-    input: ({ op }, rank, element, round) => operandValue(op, rank, element, round),
-    inPlace: true,
-    golden: (cell, _rank, element, round) => reduced(cell, element, round),
-    ...allReduceCosts[algo],
-    busFactor: (nranks) => (2 * (nranks - 1)) / nranks,
-    builtin: (comm, { data, signal, round }, { op }) =>
-      comm.allReduce(data, signal, { op, algo, ...(algo === "mesh" ? { coreNum: 1 + (round % 2) } : {}) }),
-    hand: handAllReduce,
-  };
-}
-
-/** allreduce by the algorithm that is fastest. What that costs is its row's to say. */
-export const allReduceAuto: CollectiveRow = {
-  ...allReduceRow("two_phase"),
-  name: "allreduce:auto",
-  builtin: (comm, { data, signal }, { op }) => comm.allReduce(data, signal, { op, algo: "auto" }),
 };
 
 /** The eager form of a row: one round, also on a reused window. */
@@ -300,7 +165,7 @@ export const collectives: readonly CollectiveRow[] = [
     builtin: (comm, { data, signal }, { op }) => comm.reduceScatter(data, signal, { op }),
     hand: handReduceScatter,
   },
-  ...(["mesh", "ring", "exchange", "hub", "two_phase"] as const).map(allReduceRow),
+  ...allReduceRows,
   allToAllRow,
   eager(allToAllRow, (comm, { input, data, signal }) => comm.allToAll(input, data, signal, { algo: "eager" })),
   throughHub(allToAllRow, undefined, (comm, { input, data, signal }) =>
@@ -404,22 +269,6 @@ async function swapWithPeer(comm: Comm, { input, data }: Buffers, call: () => Pr
   await data.get((comm.rank + 1) % comm.nranks, got);
   await call();
   data.local.bytes.set(got.bytes);
-}
-
-function meshCost(cell: Cell): Cost {
-  const bytes = bytesOf(cell, cell.length);
-  return { receivedBytes: (cell.nranks - 1) * bytes, rounds: 1 + Math.ceil(bytes / MESH_CHUNK_BYTES) };
-}
-
-/** What a rank reads in its 2 (P − 1) steps: every segment twice, but two of them once. */
-function ringCost(cell: Cell, rank: number): Cost {
-  const { nranks, length } = cell;
-  let elements = 0;
-  for (let step = 0; step < nranks - 1; step++) {
-    elements += segment(length, nranks, (rank - step - 1 + 2 * nranks) % nranks);
-    elements += segment(length, nranks, (rank - step + 2 * nranks) % nranks);
-  }
-  return { receivedBytes: bytesOf(cell, elements), rounds: 1 };
 }
 
 /** Lengths that conformance covers: none, few, around the number of ranks and around a tile. */

@@ -1,5 +1,6 @@
 /** Collectives back to back on one signal and one window, while a random rank falls asleep between their steps. */
-import { type CollectiveRow, collectives } from "../../rank/collectives/table.ts";
+import type { CollectiveRow } from "../../rank/collectives/row.ts";
+import { collectives } from "../../rank/collectives/table.ts";
 import type { Cell } from "../../rank/collectives/cell.ts";
 import { getElement, setElement } from "../../rank/collectives/values.ts";
 import type { Comm } from "../../rank/comm.ts";
