@@ -1,7 +1,7 @@
 /** Timing on every rank of a group, and the slowest rank's word for all of them. */
 import type { Comm } from "../comm.ts";
 import type { Signal, Window } from "../window.ts";
-import type { BenchPlan } from "./plan.ts";
+import type { BenchPlan, Times } from "./plan.ts";
 
 /** What one rank needs to measure with the others. */
 export interface Bench {
@@ -46,19 +46,9 @@ export interface Operation {
   readonly settle?: () => Promise<void>;
 }
 
-/** Times of one operation, in microseconds, and how many calls they are from. */
-export interface Times {
-  readonly calls: number;
-  readonly warmupCalls: number;
-  readonly timeUs: number;
-  readonly p50Us: number;
-  readonly p99Us: number;
-  readonly minUs: number;
-}
-
 /**
- * Measures an operation: back to back between two barriers (the median of five batches), which is the judged figure, and call by call, each after a
- * barrier. Every figure is the slowest rank's, and so is the time by which the number of calls is chosen: all ranks
+ * Measures an operation: in batches back to back between two barriers, whose median is the judged figure, and call by
+ * call, each after a barrier. Every figure is the slowest rank's, and so is the time by which the number of calls is chosen: all ranks
  * choose the same.
  */
 export async function measure(

@@ -39,8 +39,21 @@ export interface BenchPlan {
   readonly check: boolean;
 }
 
-/** One line of the result. Times are in microseconds, the slowest rank's. */
-export interface BenchResult {
+/** Times of one operation, in microseconds, the slowest rank's, and how many calls they are from. */
+export interface Times {
+  /** Calls back to back, and calls before them. */
+  readonly calls: number;
+  readonly warmupCalls: number;
+  /** Back to back: all calls of a batch between two barriers, divided by their number; the median of the batches. */
+  readonly timeUs: number;
+  /** Single calls, each after a barrier. */
+  readonly p50Us: number;
+  readonly p99Us: number;
+  readonly minUs: number;
+}
+
+/** One line of the result. */
+export interface BenchResult extends Times {
   readonly name: string;
   /** As nccl-tests counts it: bytes of the whole buffer of one rank. */
   readonly bytes: number;
@@ -50,15 +63,6 @@ export interface BenchResult {
   readonly op: string;
   /** -1 where there is none. */
   readonly root: number;
-  /** Calls back to back, and calls before them. */
-  readonly calls: number;
-  readonly warmupCalls: number;
-  /** Back to back: all calls between two barriers, divided by their number. */
-  readonly timeUs: number;
-  /** Single calls, each after a barrier. */
-  readonly p50Us: number;
-  readonly p99Us: number;
-  readonly minUs: number;
   /** What the bus bandwidth is to the algorithm bandwidth; null where it means nothing: at one rank, without payload. */
   readonly busFactor: number | null;
   /** Wrong elements over all ranks; null when not checked. */
