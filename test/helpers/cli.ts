@@ -70,6 +70,16 @@ export class CliProcess implements AsyncDisposable {
     return this.#child.pid ?? Number.NaN;
   }
 
+  /** Whether the process still is: one that has ended and was waited for is not. */
+  get isAlive(): boolean {
+    try {
+      process.kill(this.pid, 0);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   kill(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }
