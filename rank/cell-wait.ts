@@ -17,108 +17,122 @@ export interface CellCondition {
   readonly source?: number;
 }
 
-/**
- * A wait on one cell whose condition does not hold yet: a waiter of the cell and an entry of the pending waits.
- * It settles once: met, expired, or rejected because the group ended.
- */
-export class CellWait implements CellWaiter, PendingEntry {
+/** What a wait on cells is made of. */
+export interface CellWaitParts {
+  readonly ctx: CallContext;
+  readonly signal: Allocation;
+  readonly cells: SignalCells;
+  readonly timeoutMs: number;
+  readonly pending: PendingWaits;
+  /** Told of the error when the deadline passes. */
+  readonly onExpired?: ((error: RankwiseError) => void) | undefined;
+}
+
+/** One cell of a wait: a waiter of that cell. */
+class AwaitedCell implements CellWaiter {
+  readonly condition: CellCondition;
   readonly compare: WaitCmp;
   readonly expected: number;
-  readonly since = performance.now();
-  readonly deadline: number;
-  readonly #ctx: CallContext;
-  readonly #signal: Allocation;
-  readonly #cells: SignalCells;
-  readonly #cell: number;
-  readonly #source: number | undefined;
-  readonly #pending: PendingWaits;
-  readonly #done: Deferred<number> = deferred<number>();
-  readonly #onExpired: ((error: RankwiseError) => void) | undefined;
+  readonly #wait: CellWait;
 
-  constructor(
-    ctx: CallContext,
-    signal: Allocation,
-    cells: SignalCells,
-    condition: CellCondition,
-    timeoutMs: number,
-    pending: PendingWaits,
-    onExpired?: (error: RankwiseError) => void,
-  ) {
-    this.#ctx = ctx;
-    this.#signal = signal;
-    this.#cells = cells;
-    this.#cell = condition.cell;
-    this.#source = condition.source;
+  constructor(condition: CellCondition, wait: CellWait) {
+    this.condition = condition;
     this.compare = condition.compare;
     this.expected = condition.expected;
-    this.deadline = this.since + timeoutMs;
-    this.#pending = pending;
-    this.#onExpired = onExpired;
-    cells.wait(condition.cell, this);
-    pending.add(this);
+    this.#wait = wait;
+  }
+
+  met(value: number): void {
+    this.#wait.met(this, value);
+  }
+}
+
+/**
+ * A wait on cells of one signal whose conditions do not hold yet: a waiter of each cell, and one entry of the pending
+ * waits. It settles once: all met, with the latched value of the last one, or expired, or rejected because the group ended.
+ */
+export class CellWait implements PendingEntry {
+  readonly since = performance.now();
+  readonly deadline: number;
+  readonly #parts: CellWaitParts;
+  /** The cells whose condition has not held yet. */
+  readonly #missing: AwaitedCell[] = [];
+  readonly #done: Deferred<number> = deferred<number>();
+
+  constructor(parts: CellWaitParts, conditions: readonly CellCondition[]) {
+    this.#parts = parts;
+    this.deadline = this.since + parts.timeoutMs;
+    for (const condition of conditions) {
+      const awaited = new AwaitedCell(condition, this);
+      this.#missing.push(awaited);
+      parts.cells.wait(condition.cell, awaited);
+    }
+    parts.pending.add(this);
   }
 
   get promise(): Promise<number> {
     return this.#done.promise;
   }
 
-  met(value: number): void {
-    this.#pending.delete(this);
+  /** One cell's condition holds. */
+  met(awaited: AwaitedCell, value: number): void {
+    const missing = this.#missing;
+    missing.splice(missing.indexOf(awaited), 1);
+    if (missing.length > 0) return;
+    this.#parts.pending.delete(this);
     this.#done.resolve(value);
   }
 
   expire(): void {
     const error = this.#timeout();
     this.reject(error);
-    this.#onExpired?.(error);
+    this.#parts.onExpired?.(error);
   }
 
   reject(error: RankwiseError): void {
-    this.#cells.forget(this.#cell, this);
+    for (const awaited of this.#missing) this.#parts.cells.forget(awaited.condition.cell, awaited);
     this.#done.reject(error);
   }
 
-  row(): Omit<PendingWait, "ageMs"> {
-    const { group, lane, seq, label } = this.#ctx;
-    const source = this.#source;
-    return {
-      call: label,
-      group: [...group.members],
-      seq,
-      lane,
-      signal: this.#signal.name,
-      cell: this.#offset(),
-      compare: this.compare,
-      expected: this.expected,
-      current: this.#cells.value(this.#cell),
-      lastWriter: this.#cells.lastWriter(this.#cell),
-      missing: source === undefined ? [] : [group.world(source)],
-    };
+  /** A row for each cell that is still awaited. */
+  rows(): Omit<PendingWait, "ageMs">[] {
+    const { ctx, signal, cells } = this.#parts;
+    return this.#missing.map(({ condition: { cell, compare, expected, source } }) => ({
+      call: ctx.label,
+      group: [...ctx.group.members],
+      seq: ctx.seq,
+      lane: ctx.lane,
+      signal: signal.name,
+      cell: offsetOf(cell, signal.shape),
+      compare,
+      expected,
+      current: cells.value(cell),
+      lastWriter: cells.lastWriter(cell),
+      missing: source === undefined ? [] : [ctx.group.world(source)],
+    }));
   }
 
   #timeout(): RankwiseError {
-    const { label, group } = this.#ctx;
+    const { ctx, signal, cells } = this.#parts;
+    const { label, group, seq } = ctx;
     const waitedMs = Math.round(performance.now() - this.since);
-    const { missing } = this.row();
+    const rows = this.rows();
+    const missing = rows.flatMap((row) => row.missing);
     const who = missing.length === 0 ? "" : `, missing rank ${missing.join(", ")}`;
+    const { cell, compare, expected } = this.#missing[0]?.condition ?? { cell: 0, compare: "", expected: 0 };
     return new RankwiseError(
       "ERR_WAIT_TIMEOUT",
-      `${label}: waited ${waitedMs} ms for ${this.#cells.describe(this.#cell)} to be ${this.compare} ${this.expected}; ` +
-        `it holds ${this.#cells.value(this.#cell)}, last changed by ${this.#cells.describeWriter(this.#cell)}${who}. ` +
+      `${label}: waited ${waitedMs} ms for ${cells.describe(cell)} to be ${compare} ${expected}; ` +
+        `it holds ${cells.value(cell)}, last changed by ${cells.describeWriter(cell)}${who}. ` +
         "Either the notify was not sent, or it went to another cell; a legitimate longer wait needs --wait-timeout or timeoutMs",
       {
         rank: group.world(group.rank),
-        window: this.#signal.name,
-        offset: this.#offset(),
+        window: signal.name,
+        offset: offsetOf(cell, signal.shape),
         group: group.members,
-        seq: this.#ctx.seq,
+        seq,
         ...(missing.length === 0 ? {} : { missing }),
       },
     );
-  }
-
-  /** The cell as offsets in the signal's shape. */
-  #offset(): number[] {
-    return offsetOf(this.#cell, this.#signal.shape);
   }
 }

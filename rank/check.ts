@@ -71,7 +71,7 @@ async function peersHaveChecked(engine: Engine, group: Group, nth: number): Prom
   const entry = {
     since,
     deadline: since + RECHECK_MS,
-    row: () => ({ ...waitRow(ctx, "", "check by", -1), missing: engine.notChecked(group.id, peers, nth) }),
+    rows: () => [{ ...waitRow(ctx, "", "check by", -1), missing: engine.notChecked(group.id, peers, nth) }],
     expire: done.resolve,
     reject: done.reject,
   };

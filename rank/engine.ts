@@ -77,6 +77,7 @@ export class Engine {
   #failure: RankFailure | undefined;
   #ended: RankwiseError | undefined;
   #leaving = false;
+  #someoneLeft = false;
   #onFailure: (failure: RankFailure) => void = ignore;
   /** Called when a peer's goodbye or check has arrived. */
   readonly #progressListeners = new Set<() => void>();
@@ -175,7 +176,13 @@ export class Engine {
 
   peerSaidGoodbye(from: number): void {
     this.peer(from).saidGoodbye = true;
+    this.#someoneLeft = true;
     this.#progressed();
+  }
+
+  /** Whether a peer has said goodbye. */
+  get someoneLeft(): boolean {
+    return this.#someoneLeft;
   }
 
   /** Which of these ranks have neither made their `nth` check in the group nor said goodbye. */

@@ -35,8 +35,8 @@ export interface PutOperation {
   readonly atomic?: AtomicDType | undefined;
 }
 
-/** One-sided write; resolves at local completion. */
-export function put(engine: Engine, ctx: CallContext, operation: PutOperation): Promise<void> {
+/** One-sided write; resolves at local completion, and is undefined where that is reached at once. */
+export function put(engine: Engine, ctx: CallContext, operation: PutOperation): Promise<void> | undefined {
   const { peer, target, spans, source, change, atomic } = operation;
   engine.throwIfEnded();
   const destination = ctx.group.world(peer);
@@ -45,7 +45,7 @@ export function put(engine: Engine, ctx: CallContext, operation: PutOperation): 
     writeSpans(target, spans, packed, atomic);
     applyOwn(engine, ctx, change);
     countPut(engine, change);
-    return Promise.resolve();
+    return undefined;
   }
   const receiver = engine.peer(engine.faults?.destination(destination) ?? destination);
   const pieces = spans.flatMap((span) => cutSpan(span, engine.limits.framePayloadBytes));
@@ -81,19 +81,19 @@ function countPut(engine: Engine, change: CellChange | undefined): void {
   if (change !== undefined) engine.counters.notifies += 1;
 }
 
-/** Changes one cell of a member's signal. */
-export function notify(engine: Engine, ctx: CallContext, peer: number, change: CellChange): Promise<void> {
+/** Changes one cell of a member's signal; resolves at local completion, and is undefined where that is reached at once. */
+export function notify(engine: Engine, ctx: CallContext, peer: number, change: CellChange): Promise<void> | undefined {
   engine.throwIfEnded();
   const destination = ctx.group.world(peer);
   if (destination === engine.rank) {
     applyOwn(engine, ctx, change);
     engine.counters.notifies += 1;
-    return Promise.resolve();
+    return undefined;
   }
   const receiver = engine.peer(destination);
   const done = sendNotify(engine, ctx, receiver, change);
   engine.counters.notifies += 1;
-  return localCompletion(engine, ctx, receiver, done === undefined ? [] : [done]);
+  return done === undefined ? undefined : localCompletion(engine, ctx, receiver, [done]);
 }
 
 /** Rows that lie apart here and together in a member's window: one frame, or several where the frame limit asks. */
@@ -111,12 +111,12 @@ export interface RowsOperation {
   readonly change?: CellChange;
 }
 
-/** Writes rows by vectored frames; `local` resolves at local completion, `applied` when the owner has acknowledged. */
+/** Writes rows by vectored frames; `local` as of a put, `applied` resolves when the owner has acknowledged. */
 export function putRows(
   engine: Engine,
   ctx: CallContext,
   { peer, target, offset, pieces, completion = false, change }: RowsOperation,
-): { readonly local: Promise<void>; readonly applied: Promise<void> | undefined } {
+): { readonly local: Promise<void> | undefined; readonly applied: Promise<void> | undefined } {
   engine.throwIfEnded();
   const destination = ctx.group.world(peer);
   const receiver = engine.peer(engine.faults?.destination(destination) ?? destination);

@@ -24,6 +24,8 @@ export interface PendingFence {
   readonly done: Deferred<void>;
 }
 
+const NONE: readonly PendingFence[] = [];
+
 /** What this rank keeps about one peer: the two links' serial numbers and what it waits for. */
 export class Peer {
   /** World rank. */
@@ -78,8 +80,9 @@ export class Peer {
   }
 
   /** Takes an acknowledgement and returns the fences that it completes. */
-  acknowledge(serial: number): PendingFence[] {
+  acknowledge(serial: number): readonly PendingFence[] {
     if (serialReached(serial, this.acked)) this.acked = serial;
+    if (this.fences.length === 0) return NONE;
     const met: PendingFence[] = [];
     while (this.fences[0] !== undefined && serialReached(this.acked, this.fences[0].serial)) {
       const fence = this.fences.shift();

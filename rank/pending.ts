@@ -11,8 +11,8 @@ import type { PendingWait } from "../shared/messages.ts";
 export interface PendingEntry {
   readonly since: number;
   readonly deadline: number;
-  /** The row of the wait table, without its age. */
-  row(): Omit<PendingWait, "ageMs">;
+  /** Its rows of the wait table, without their age. */
+  rows(): Omit<PendingWait, "ageMs">[];
   /** Called once, when the deadline has passed. */
   expire(): void;
   /** Called once, when the group ends. */
@@ -26,8 +26,8 @@ export class PendingWaits {
   #armedFor = Number.POSITIVE_INFINITY;
   #ended: RankwiseError | undefined;
 
-  /** Told of every wait that is added. */
-  onAdded: (() => void) | undefined;
+  /** Told of every wait that is added, with the time since when it waits. */
+  onAdded: ((since: number) => void) | undefined;
 
   get size(): number {
     return this.#entries.size;
@@ -40,7 +40,7 @@ export class PendingWaits {
       return;
     }
     this.#entries.add(entry);
-    this.onAdded?.();
+    this.onAdded?.(entry.since);
     if (entry.deadline < this.#armedFor) this.#arm(entry.deadline);
   }
 
@@ -73,9 +73,10 @@ export class PendingWaits {
     const ranks = new Set<number>();
     for (const entry of this.#entries) {
       if (entry.since > before) continue;
-      const { missing } = entry.row();
-      if (missing.length === 0) return "anybody";
-      for (const rank of missing) ranks.add(rank);
+      for (const { missing } of entry.rows()) {
+        if (missing.length === 0) return "anybody";
+        for (const rank of missing) ranks.add(rank);
+      }
     }
     return ranks;
   }
@@ -83,7 +84,10 @@ export class PendingWaits {
   /** The wait table's rows, oldest first. */
   rows(): PendingWait[] {
     const now = performance.now();
-    return [...this.#entries].map((entry) => ({ ...entry.row(), ageMs: Math.round(now - entry.since) }));
+    return [...this.#entries].flatMap((entry) => {
+      const ageMs = Math.round(now - entry.since);
+      return entry.rows().map((row) => ({ ...row, ageMs }));
+    });
   }
 
   #arm(deadline: number): void {

@@ -3,9 +3,10 @@
  *
  * To be woken costs some 10 µs at either end, more than a small message takes; but a rank that looks takes its processor
  * from another one. So only ranks that have a processor each do it, only while something is awaited, and only briefly: a
- * long wait costs nothing. A look that took long was interrupted: others want the processor, and get it for a while.
+ * long wait costs nothing. A look that took long was interrupted: by the collection of garbage, after which one may go
+ * on at once, or by others who want the processor; the more often it happens, the longer they get it.
  */
-import { POLL_MS, POLL_PAUSE_MS, POLL_TURN_MS_MAX } from "../shared/constants.ts";
+import { POLL_CALM_MS, POLL_MS, POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, POLL_TURN_MS_MAX } from "../shared/constants.ts";
 import type { PendingWaits } from "./pending.ts";
 
 /** Polls while `pending` has entries that are younger than POLL_MS. */
@@ -13,21 +14,26 @@ export function pollWhileWaiting(pending: PendingWaits): void {
   let polling = false;
   let until = 0;
   let last = 0;
+  let pauseMs = POLL_PAUSE_MS_MIN;
   let pausedUntil = 0;
+  const pause = (now: number): void => {
+    const soon = now - pausedUntil < POLL_CALM_MS;
+    pauseMs = soon ? Math.min(2 * pauseMs, POLL_PAUSE_MS_MAX) : POLL_PAUSE_MS_MIN;
+    pausedUntil = now + pauseMs;
+  };
   // one chain of turns of the event loop, however many waits there are: each turn reads what has arrived
   const turn = (): void => {
     const now = performance.now();
-    if (now - last > POLL_TURN_MS_MAX) pausedUntil = now + POLL_PAUSE_MS;
+    if (now - last > POLL_TURN_MS_MAX) pause(now);
     last = now;
     polling = pending.size > 0 && now < until && now >= pausedUntil;
     if (polling) setImmediate(turn);
   };
-  pending.onAdded = () => {
-    const now = performance.now();
-    until = now + POLL_MS;
-    if (polling || now < pausedUntil) return;
+  pending.onAdded = (since: number) => {
+    until = since + POLL_MS;
+    if (polling || since < pausedUntil) return;
     polling = true;
-    last = now;
+    last = since;
     setImmediate(turn);
   };
 }

@@ -8,7 +8,7 @@ import { RankwiseError, toWireError } from "../shared/errors.ts";
 import { frameHeader, FrameKind } from "../shared/frame.ts";
 import type { Cause, Settings } from "../shared/messages.ts";
 import { pollWhileWaiting } from "./poller.ts";
-import { CallBook } from "./collectives/call.ts";
+import { CallBook } from "./collectives/call-book.ts";
 import { Comm } from "./comm.ts";
 import { Control } from "./control.ts";
 import { Engine } from "./engine.ts";

@@ -6,7 +6,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { RankwiseError, toWireError } from "../shared/errors.ts";
 import { frameHeader, FrameKind } from "../shared/frame.ts";
 import type { Cause, RankState } from "../shared/messages.ts";
-import { CallBook } from "./collectives/call.ts";
+import { CallBook } from "./collectives/call-book.ts";
 import { Comm, type JobSettings } from "./comm.ts";
 import { Engine, type RankFailure } from "./engine.ts";
 import { Faults } from "./faults.ts";

@@ -16,8 +16,12 @@ export interface StageOperation {
   readonly change: CellChange;
 }
 
-/** Sends a block for this round of the call to a member; resolves at local completion. */
-export function stage(engine: Engine, ctx: CallContext, { peer, bytes, change }: StageOperation): Promise<void> {
+/** Sends a block for this round of the call to a member; resolves at local completion, and is undefined where that is reached at once. */
+export function stage(
+  engine: Engine,
+  ctx: CallContext,
+  { peer, bytes, change }: StageOperation,
+): Promise<void> | undefined {
   engine.throwIfEnded();
   const destination = ctx.group.world(peer);
   const receiver = engine.peer(engine.faults?.destination(destination) ?? destination);
@@ -28,7 +32,7 @@ export function stage(engine: Engine, ctx: CallContext, { peer, bytes, change }:
   engine.counters.payloadBytesSent += bytes.byteLength;
   engine.counters.puts += 1;
   engine.counters.notifies += 1;
-  return localCompletion(engine, ctx, receiver, done === undefined ? [] : [done]);
+  return done === undefined ? undefined : localCompletion(engine, ctx, receiver, [done]);
 }
 
 /**

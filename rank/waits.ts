@@ -12,23 +12,25 @@ import type { CallContext } from "./group.ts";
 import type { Allocation } from "./memory/registry.ts";
 import { type Peer, serialReached } from "./peer.ts";
 
-/** Blocks on one's own cell; resolves with the latched value. */
+/**
+ * Blocks on own cells of one signal until all conditions hold; resolves with the latched value of the cell that came last.
+ * `onExpired` is told of the error when the deadline passes.
+ */
 export function wait(
   engine: Engine,
   ctx: CallContext,
   signal: Allocation,
-  condition: CellCondition,
+  conditions: readonly CellCondition[],
   timeoutMs: number,
   onExpired?: (error: RankwiseError) => void,
 ): Promise<number> {
   engine.throwIfEnded();
-  engine.counters.waits += 1;
+  engine.counters.waits += conditions.length;
   const { cells } = signal;
   if (cells === undefined) throw new RankwiseError("ERR_INTERNAL", `"${signal.name}" has no cells`);
-  if (cells.test(condition.cell, condition.compare, condition.expected)) {
-    return Promise.resolve(cells.value(condition.cell));
-  }
-  return new CellWait(ctx, signal, cells, condition, timeoutMs, engine.pending, onExpired).promise;
+  const missing = conditions.filter(({ cell, compare, expected }) => !cells.test(cell, compare, expected));
+  if (missing.length === 0) return Promise.resolve(cells.value(conditions.at(-1)?.cell ?? 0));
+  return new CellWait({ ctx, signal, cells, timeoutMs, pending: engine.pending, onExpired }, missing).promise;
 }
 
 /** Resolves when everything sent to the peer so far has been applied there. */
@@ -97,7 +99,7 @@ function pendingEntry(
   return {
     since,
     deadline: since + engine.waitTimeoutMs,
-    row: () => row,
+    rows: () => [row],
     reject,
     expire: () => {
       const error = new RankwiseError(
@@ -111,13 +113,19 @@ function pendingEntry(
   };
 }
 
-/** Local completion of some frames: at once where all of them were copied and taken. */
+/** Local completion of some frames; undefined where all of them were copied and taken at once. */
 export function localCompletion(
   engine: Engine,
   ctx: CallContext,
   receiver: Peer,
   completions: readonly Promise<void>[],
-): Promise<void> {
-  if (completions.length === 0) return Promise.resolve();
+): Promise<void> | undefined {
+  if (completions.length === 0) return undefined;
   return tracked(engine, waitRow(ctx, "", "local completion of a put to", receiver.rank), Promise.all(completions));
+}
+
+/** Local completion of several operations; undefined where it is reached. */
+export function allComplete(completions: readonly (Promise<void> | undefined)[]): Promise<unknown> | undefined {
+  const open = completions.filter((completion) => completion !== undefined);
+  return open.length === 0 ? undefined : Promise.all(open);
 }

@@ -14,7 +14,8 @@ import {
   type DeferredCondition,
 } from "./checks.ts";
 import type { Engine } from "./engine.ts";
-import { type CallBook, refusable, type Task } from "./collectives/call.ts";
+import { type CallBook } from "./collectives/call-book.ts";
+import { refusable, type Task } from "./collectives/call.ts";
 import { type Group, handContext } from "./group.ts";
 import { get } from "./get.ts";
 import type { CellChange } from "./headers.ts";
@@ -39,12 +40,12 @@ export interface Internals {
   readonly allocation: Allocation;
 }
 
-const internals = new WeakMap<object, Internals>();
-
-/** @internal The parts of a window or signal. */
-export function internalsOf(window: object): Internals | undefined {
-  return internals.get(window);
+/** @internal The parts of a window or signal, undefined for anything else. */
+export function internalsOf(value: unknown): Internals | undefined {
+  return partsOf(value);
 }
+
+let partsOf: (value: unknown) => Internals | undefined;
 
 /**
  * Symmetric memory: every rank of the group holds a part of the same name, dtype and shape, which peers may write
@@ -67,9 +68,16 @@ export class Window<D extends DType = DType> {
    */
   readonly local: Tensor<D>;
 
+  readonly #internals: Internals;
+
+  static {
+    partsOf = (value) =>
+      typeof value === "object" && value !== null && #internals in value ? value.#internals : undefined;
+  }
+
   /** @internal Programs get windows from `comm.window`. */
   constructor(engine: Engine, group: Group, allocation: Allocation) {
-    internals.set(this, { engine, group, allocation });
+    this.#internals = { engine, group, allocation };
     this.name = allocation.name;
     this.dtype = allocation.dtype as D;
     this.shape = allocation.shape;
@@ -234,7 +242,7 @@ export class Signal extends Window<"int32"> {
       compare: checkWaitCmp("wait", compare),
     };
     const timeoutMs = checkTimeout("wait", options.timeoutMs ?? this.#engine.waitTimeoutMs);
-    return await wait(this.#engine, handContext(this.#group, "signal.wait"), this.#allocation, condition, timeoutMs);
+    return await wait(this.#engine, handContext(this.#group, "signal.wait"), this.#allocation, [condition], timeoutMs);
   }
 
   /**
@@ -252,7 +260,7 @@ export class Signal extends Window<"int32"> {
       checkLive("deferWait", this.#allocation);
       const checked = checkConditions(this.#allocation, conditions);
       return this.#book.defer("signal.deferWait", {}, () =>
-        Promise.all(checked.map((condition) => wait(engine, ctx, this.#allocation, condition, engine.waitTimeoutMs))),
+        wait(engine, ctx, this.#allocation, checked, engine.waitTimeoutMs),
       );
     });
   }
@@ -357,7 +365,7 @@ function checkAtomic(call: string, dtype: DType, atomic: unknown): AtomicDType |
 }
 
 function present(window: object): Internals {
-  const parts = internals.get(window);
+  const parts = internalsOf(window);
   if (parts === undefined) {
     throw new RankwiseError(
       "ERR_NOT_A_WINDOW",

@@ -148,11 +148,17 @@ export const STATE_ANSWER_MS = 300;
 /** How long a rank that has a processor to itself looks for frames before it goes to sleep. */
 export const POLL_MS = 0.05;
 
-/** A look for frames that takes longer was interrupted by somebody who wants the processor, too. */
+/** A look for frames that takes longer was interrupted. */
 export const POLL_TURN_MS_MAX = 1;
 
-/** How long nobody looks for frames after that. */
-export const POLL_PAUSE_MS = 100;
+/** How long a rank does not look for frames after that, at least. */
+export const POLL_PAUSE_MS_MIN = 1;
+
+/** The same, at most: the pause doubles when the next interruption comes within POLL_CALM_MS of its end. */
+export const POLL_PAUSE_MS_MAX = 128;
+
+/** See POLL_PAUSE_MS_MAX. */
+export const POLL_CALM_MS = 10;
 
 /** How often pending waits are looked at for their deadline. */
 export const WAIT_SWEEP_MS = 50;

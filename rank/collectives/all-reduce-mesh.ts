@@ -33,15 +33,19 @@ export function allReduceMesh(
   const { bytes } = target.local;
   return {
     op: "allreduce",
-    agreement: `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo mesh, lanes ${lanes}`,
+    terms: {
+      of: [target, op, "mesh", lanes],
+      text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo mesh, lanes ${lanes}`,
+    },
     signal: own,
     target,
     pushes: false,
     buffers: [{ name: "data", bytes, writes: true }],
     options,
-    run: async ({ engine, lane, context }) => {
+    run: async (call) => {
+      const { engine } = call;
       const runLane = async (index: number): Promise<void> => {
-        const credits = lane(index);
+        const credits = call.lane(index);
         const scratch = new Scratch(engine.arena);
         const take = scratch.take.bind(scratch);
         const chunkBytes = engine.limits.meshChunkBytes;
@@ -51,7 +55,7 @@ export function allReduceMesh(
             group.members.map((_, source) =>
               source === group.rank
                 ? Promise.resolve(gather(bytes, chunk, take).packed)
-                : fetch(engine, context(1, index), source, target, chunk, scratch),
+                : fetch(engine, call.context(1, index), source, target, chunk, scratch),
             ),
           );
           const result = take(operands[0]?.byteLength ?? 0);

@@ -11,7 +11,7 @@ import { NotifyOp } from "../primitives.ts";
 import { type AllReduceOptions, refuseLanes } from "./reduce-options.ts";
 import { checkReduceOp, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CollectiveCall, CollectiveSpec } from "./call.ts";
-import { takeCredits, waitCredit } from "./credits.ts";
+import { creditCondition, takeCredits, waitCredits } from "./credits.ts";
 import { fetch, rowSpans } from "./rows.ts";
 
 /**
@@ -38,7 +38,10 @@ export function allReduceRing(group: Group, data: unknown, signal: unknown, opti
   refuseLanes("ring", options);
   return {
     op: "allreduce",
-    agreement: `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo ring`,
+    terms: {
+      of: [target, op, "ring"],
+      text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo ring`,
+    },
     signal: own,
     target,
     pushes: false,
@@ -52,7 +55,7 @@ export function allReduceRing(group: Group, data: unknown, signal: unknown, opti
 }
 
 async function runRing(call: CollectiveCall, target: Allocation, signal: Allocation, op: ReduceOp): Promise<void> {
-  const { engine, group, context } = call;
+  const { engine, group } = call;
   const { rank } = group;
   const ranks = group.members.length;
   const left = (rank + ranks - 1) % ranks;
@@ -62,18 +65,18 @@ async function runRing(call: CollectiveCall, target: Allocation, signal: Allocat
   const cell = (step: number, source: number): number => step * width + source;
   const give = (step: number, peer: number, round = step + 1): void => {
     const change = { signal, cell: cell(step, rank), op: NotifyOp.AtomicAdd, value: 1 };
-    notify(engine, context(round, 0), peer, change).catch(ignore);
+    notify(engine, call.context(round, 0), peer, change)?.catch(ignore);
   };
   const scratch = new Scratch(engine.arena);
   const steps = ranks - 1;
   const last = 2 * steps;
   give(last, left, 0);
-  await waitCredit(engine, context(0, 0), signal, cell(last, right), 1, right);
-  takeCredits(engine, context(0, 0), signal, cell(last, right), 1);
+  await waitCredits(engine, call.context(0, 0), signal, [creditCondition(cell(last, right), 1, right)]);
+  takeCredits(engine, call.context(0, 0), signal, cell(last, right), 1);
   for (let step = 0; step < last; step++) {
-    const ctx = context(step + 1, 0);
+    const ctx = call.context(step + 1, 0);
     give(step, right);
-    await waitCredit(engine, ctx, signal, cell(step, left), 1, left);
+    await waitCredits(engine, ctx, signal, [creditCondition(cell(step, left), 1, left)]);
     takeCredits(engine, ctx, signal, cell(step, left), 1);
     const reducing = step < steps;
     const segment = segmentSpan(target, ranks, modulo(reducing ? rank - step - 1 : rank - (step - steps), ranks));
@@ -88,9 +91,10 @@ async function runRing(call: CollectiveCall, target: Allocation, signal: Allocat
       await get(engine, ctx, left, target, segment, { bytes, spans: segment });
     }
   }
-  const ctx = context(last + 1, 0);
+  const ctx = call.context(last + 1, 0);
   for (const peer of group.peers()) give(last, peer);
-  await Promise.all(group.peers().map((peer) => waitCredit(engine, ctx, signal, cell(last, peer), 1, peer)));
+  const conditions = group.peers().map((peer) => creditCondition(cell(last, peer), 1, peer));
+  await waitCredits(engine, ctx, signal, conditions);
   for (const peer of group.peers()) takeCredits(engine, ctx, signal, cell(last, peer), 1);
 }
 

@@ -14,6 +14,7 @@ import { put } from "../issue.ts";
 import { reduceInto, ReduceOp } from "../memory/reduce.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { stage, unstage } from "../stage.ts";
+import { allComplete } from "../waits.ts";
 import { checkReduceOp, checkSignal, checkWindow, describeWindow } from "./arguments.ts";
 import type { CollectiveCall, CollectiveSpec } from "./call.ts";
 import { HUB, hubHears } from "./hub.ts";
@@ -53,7 +54,10 @@ export function allReduceStaged(
   const segmentLimit = algo === AllReduceAlgo.TwoPhase ? limit * group.members.length : limit;
   return {
     op: "allreduce",
-    agreement: `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo ${algo}`,
+    terms: {
+      of: [target, op, algo],
+      text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo ${algo}`,
+    },
     signal: own,
     target,
     pushes: false,
@@ -90,7 +94,7 @@ async function runExchange(call: CollectiveCall, what: Reduction, part: Part): P
   const sent = group.peers().map((peer) => stage(engine, ctx, { peer, bytes, change: credits.credit() }));
   await credits.arrived(ctx);
   // in place: nothing of it may still be waiting to be sent
-  await Promise.all(sent);
+  await allComplete(sent);
   reduceStaged(call, what, ctx, part);
 }
 
@@ -108,7 +112,7 @@ async function runHub(call: CollectiveCall, what: Reduction, part: Part): Promis
   await credits.arrived(gathered);
   reduceStaged(call, what, gathered, part);
   const scattered = credits.begin();
-  await Promise.all(group.peers().map((peer) => putPart(call, what, scattered, peer, part)));
+  await allComplete(group.peers().map((peer) => putPart(call, what, scattered, peer, part)));
 }
 
 /** Two rounds: everybody's block d to rank d, which reduces it; its result back into everybody's window. */
@@ -128,7 +132,7 @@ async function runTwoPhase(call: CollectiveCall, what: Reduction, part: Part): P
   const results = credits.begin();
   sent.push(...peers.map((peer) => putPart(call, what, results, peer, mine)));
   await credits.arrived(results);
-  await Promise.all(sent);
+  await allComplete(sent);
 }
 
 /** Reduces everybody's staged part into the own window, in the order of ranks. */
@@ -153,7 +157,7 @@ function putPart(
   ctx: Parameters<typeof put>[1],
   peer: number,
   { start, end }: Part,
-): Promise<void> {
+): Promise<void> | undefined {
   const spans = rowSpans(end - start, 0).map((span) => ({ ...span, offset: start }));
   const source = { bytes: target.local.bytes, spans };
   return put(call.engine, ctx, { peer, target, spans, source, change: call.lane(0).credit() });

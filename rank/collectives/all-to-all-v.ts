@@ -63,7 +63,10 @@ export function allToAllV(
   const own = checkSignal(place, signal, ranks, lanes);
   return {
     op: "all_to_all_v",
-    agreement: `target ${describeWindow(window)}, signal "${own.name}", lanes ${lanes}`,
+    terms: {
+      of: [window, lanes],
+      text: () => `target ${describeWindow(window)}, signal "${own.name}", lanes ${lanes}`,
+    },
     signal: own,
     target: window,
     pushes: false,
@@ -172,13 +175,9 @@ function checkDistinct({ op }: Place, buffers: Readonly<Record<string, Tensor>>)
   }
 }
 
-function unexpectedCount(
-  { engine, group, context }: CollectiveCall,
-  source: number,
-  count: number,
-  wanted: number,
-): RankwiseError {
-  const { label, seq } = context(1, 0);
+function unexpectedCount(call: CollectiveCall, source: number, count: number, wanted: number): RankwiseError {
+  const { engine, group } = call;
+  const { label, seq } = call.context(1, 0);
   const error = new RankwiseError(
     "ERR_MISMATCH",
     `${label}: rank ${source} sends ${count} rows to rank ${group.rank}, which expects ${wanted}`,

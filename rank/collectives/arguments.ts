@@ -33,7 +33,7 @@ export function checkOptions({ op }: Place, options: unknown, names: readonly st
 
 /** A signal [≥ rows, ≥ columns] of the group. */
 export function checkSignal({ op, group }: Place, value: unknown, rows: number, columns: number): Allocation {
-  const parts = partsOf(value);
+  const parts = internalsOf(value);
   if (parts?.allocation.cells === undefined) {
     throw new RankwiseError("ERR_NOT_A_SIGNAL", `${op}: signal must come from comm.signal, got ${describe(value)}`, {
       argument: "signal",
@@ -53,7 +53,7 @@ export function checkSignal({ op, group }: Place, value: unknown, rows: number, 
 
 /** A window of the group that is no signal. */
 export function checkWindow({ op, group }: Place, argument: string, value: unknown): Allocation {
-  const parts = partsOf(value);
+  const parts = internalsOf(value);
   if (parts === undefined) {
     throw new RankwiseError(
       "ERR_NOT_A_WINDOW",
@@ -80,7 +80,7 @@ export function checkSource(
   targetName: string,
   shapes: readonly Shape[],
 ): Tensor {
-  const tensor = checkTensor(op, argument, partsOf(value)?.allocation.local ?? value);
+  const tensor = checkTensor(op, argument, internalsOf(value)?.allocation.local ?? value);
   if (sharesMemory(tensor.bytes, target.local.bytes)) {
     throw new RankwiseError(
       "ERR_ALIASED_BUFFERS",
@@ -136,10 +136,6 @@ export function describeWindow(window: Allocation): string {
     descriptions.set(window, (text = `"${name}" ${dtype} ${formatShape(shape)}`));
   }
   return text;
-}
-
-function partsOf(value: unknown): Internals | undefined {
-  return typeof value === "object" && value !== null ? internalsOf(value) : undefined;
 }
 
 function ownedBy({ op, group }: Place, argument: string, { group: owner, allocation }: Internals): Allocation {

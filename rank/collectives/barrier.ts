@@ -21,7 +21,7 @@ export function barrier(engine: Engine, group: Group, signal: unknown, options: 
   const hub = asked === BarrierAlgo.Hub || (asked === BarrierAlgo.Auto && isCrowded(engine, group));
   return {
     op: "barrier",
-    agreement: `signal "${own.name}"${hub ? ", algo hub" : ""}`,
+    terms: { of: [hub], text: () => `signal "${own.name}"${hub ? ", algo hub" : ""}` },
     signal: own,
     target: undefined,
     pushes: false,
@@ -32,15 +32,16 @@ export function barrier(engine: Engine, group: Group, signal: unknown, options: 
   };
 }
 
-async function runHub({ engine, group, lane }: CollectiveCall): Promise<void> {
-  const credits = lane(0);
+function runHub(call: CollectiveCall): Promise<unknown> {
+  const { engine, group } = call;
+  const credits = call.lane(0);
   const entered = credits.begin();
-  if (group.rank === HUB) {
-    await credits.arrived(entered);
-    const left = credits.begin();
-    for (const peer of group.peers()) notify(engine, left, peer, credits.credit()).catch(ignore);
-    return;
+  if (group.rank !== HUB) {
+    notify(engine, entered, HUB, credits.credit())?.catch(ignore);
+    return credits.arrived(credits.begin(), [HUB]);
   }
-  notify(engine, entered, HUB, credits.credit()).catch(ignore);
-  await credits.arrived(credits.begin(), [HUB]);
+  return credits.arrived(entered).then(() => {
+    const left = credits.begin();
+    for (const peer of group.peers()) notify(engine, left, peer, credits.credit())?.catch(ignore);
+  });
 }

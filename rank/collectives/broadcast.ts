@@ -25,18 +25,19 @@ export function broadcast(group: Group, data: unknown, signal: unknown, options:
   const root = checkPeer("broadcast", group, options.root ?? 0, "root");
   return {
     op: "broadcast",
-    agreement: `data ${describeWindow(target)}, signal "${own.name}", root ${root}`,
+    terms: { of: [target, root], text: () => `data ${describeWindow(target)}, signal "${own.name}", root ${root}` },
     signal: own,
     target,
     pushes: false,
     buffers: [{ name: "data", bytes: target.local.bytes, writes: true }],
     options,
-    run: async ({ engine, lane, context }) => {
-      const credits = lane(0);
+    run: async (call) => {
+      const { engine } = call;
+      const credits = call.lane(0);
       await credits.round();
       if (group.rank !== root) {
         const whole = rowSpans(target.local.bytes.byteLength, 0);
-        await get(engine, context(1, 0), root, target, whole, { bytes: target.local.bytes, spans: whole });
+        await get(engine, call.context(1, 0), root, target, whole, { bytes: target.local.bytes, spans: whole });
       }
       await credits.round();
     },

@@ -7,6 +7,7 @@
  */
 import { ignore } from "../../shared/async.ts";
 import type { RankwiseError } from "../../shared/errors.ts";
+import type { CellCondition } from "../cell-wait.ts";
 import type { Engine } from "../engine.ts";
 import type { CallContext, Group } from "../group.ts";
 import type { CellChange } from "../headers.ts";
@@ -15,67 +16,74 @@ import { wait } from "../waits.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { NotifyOp, WaitCmp } from "../primitives.ts";
 
+/** The call that credits belong to. */
+export interface CreditedCall {
+  readonly engine: Engine;
+  readonly group: Group;
+  context(round: number, lane: number): CallContext;
+}
+
 /** The credits of one lane of one call. */
 export class CreditBarrier {
-  readonly #engine: Engine;
-  readonly #group: Group;
+  readonly #call: CreditedCall;
   readonly #signal: Allocation;
   readonly #lane: number;
-  readonly #context: (round: number) => CallContext;
   /** Rounds completed or under way. */
   #round = 0;
   /** Credits awaited from each member so far. */
   readonly #awaited: number[];
+  readonly #credit: CellChange;
 
-  constructor(engine: Engine, group: Group, signal: Allocation, lane: number, context: (round: number) => CallContext) {
-    this.#engine = engine;
-    this.#group = group;
+  constructor(call: CreditedCall, signal: Allocation, lane: number) {
+    this.#call = call;
     this.#signal = signal;
     this.#lane = lane;
-    this.#context = context;
-    this.#awaited = group.members.map(() => 0);
+    this.#awaited = new Array<number>(call.group.members.length).fill(0);
+    this.#credit = { signal, cell: this.#cell(call.group.rank), op: NotifyOp.AtomicAdd, value: 1 };
   }
 
   /** One whole round: a credit to every peer, then everybody's credit here. `note` goes along with the credit. */
-  async round(note?: (peer: number) => number): Promise<void> {
+  round(note?: (peer: number) => number): Promise<unknown> {
     const ctx = this.begin();
-    for (const peer of this.#group.peers()) {
-      const change = note === undefined ? this.credit() : { ...this.credit(), note: note(peer) };
-      notify(this.#engine, ctx, peer, change).catch(ignore);
+    const { engine, group } = this.#call;
+    for (const peer of group.peers()) {
+      const change = note === undefined ? this.#credit : { ...this.#credit, note: note(peer) };
+      notify(engine, ctx, peer, change)?.catch(ignore);
     }
-    await this.arrived(ctx);
+    return this.arrived(ctx);
   }
 
   /** Opens a round whose credits the caller sends along with its puts. */
   begin(): CallContext {
     this.#round += 1;
     // a round is one round of the call, however many lanes take part in it
-    if (this.#lane === 0) this.#engine.counters.barriers += 1;
-    return this.#context(this.#round);
+    if (this.#lane === 0) this.#call.engine.counters.barriers += 1;
+    return this.#call.context(this.#round, this.#lane);
   }
 
   /** The credit that this rank gives to a peer. */
   credit(): CellChange {
-    return { signal: this.#signal, cell: this.#cell(this.#group.rank), op: NotifyOp.AtomicAdd, value: 1 };
+    return this.#credit;
   }
 
   /** Waits for the credit of the current round of every peer, or of some. */
-  async arrived(ctx: CallContext, sources: readonly number[] = this.#group.peers()): Promise<void> {
-    await Promise.all(
-      sources.map((source) => {
-        const credits = (this.#awaited[source] ?? 0) + 1;
-        this.#awaited[source] = credits;
-        return waitCredit(this.#engine, ctx, this.#signal, this.#cell(source), credits, source);
-      }),
-    );
+  arrived(ctx: CallContext, sources: readonly number[] = this.#call.group.peers()): Promise<unknown> {
+    const conditions = sources.map((source) => {
+      const credits = (this.#awaited[source] ?? 0) + 1;
+      this.#awaited[source] = credits;
+      return creditCondition(this.#cell(source), credits, source);
+    });
+    return waitCredits(this.#call.engine, ctx, this.#signal, conditions);
   }
 
   /** Takes back the credits that this lane has received: the epilogue. */
   settle(): void {
     if (this.#round === 0) return;
-    const ctx = this.#context(this.#round);
-    for (const [source, credits] of this.#awaited.entries()) {
-      if (credits > 0) takeCredits(this.#engine, ctx, this.#signal, this.#cell(source), credits);
+    const { engine } = this.#call;
+    const ctx = this.#call.context(this.#round, this.#lane);
+    for (let source = 0; source < this.#awaited.length; source++) {
+      const credits = this.#awaited[source] ?? 0;
+      if (credits > 0) takeCredits(engine, ctx, this.#signal, this.#cell(source), credits);
     }
   }
 
@@ -85,24 +93,25 @@ export class CreditBarrier {
   }
 }
 
-/** Waits for a cell to hold so many credits of a member; a timeout in a builtin ends the group. */
-export function waitCredit(
+/** That a cell holds so many credits of a member. */
+export function creditCondition(cell: number, credits: number, source: number): CellCondition {
+  return { cell, compare: WaitCmp.Ge, expected: credits, source };
+}
+
+/** Waits for credits; a timeout in a builtin ends the group. */
+export function waitCredits(
   engine: Engine,
   ctx: CallContext,
   signal: Allocation,
-  cell: number,
-  credits: number,
-  source: number,
-): Promise<number> {
-  if (engine.faults?.skipsRound(ctx.label, ctx.round) === true) return Promise.resolve(0);
-  const condition = { cell, compare: WaitCmp.Ge, expected: credits, source };
-  return wait(engine, ctx, signal, condition, engine.waitTimeoutMs, (error: RankwiseError) => {
+  conditions: readonly CellCondition[],
+): Promise<unknown> {
+  if (engine.faults?.skipsRound(ctx.label, ctx.round) === true) return Promise.resolve();
+  return wait(engine, ctx, signal, conditions, engine.waitTimeoutMs, (error: RankwiseError) => {
     engine.fail({ error, call: ctx.label, suspect: null });
   });
 }
 
 /** Subtracts credits from an own cell in one AtomicAdd. */
 export function takeCredits(engine: Engine, ctx: CallContext, signal: Allocation, cell: number, credits: number): void {
-  const change = { signal, cell, op: NotifyOp.AtomicAdd, value: -credits };
-  notify(engine, ctx, ctx.group.rank, change).catch(ignore);
+  void notify(engine, ctx, ctx.group.rank, { signal, cell, op: NotifyOp.AtomicAdd, value: -credits });
 }

@@ -9,6 +9,7 @@ import type { Engine } from "../engine.ts";
 import { putRows } from "../issue.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { stage, unstage } from "../stage.ts";
+import { allComplete } from "../waits.ts";
 import { checkAlgo, ExchangeAlgo, type ExchangeOptions, isCrowded } from "./algo.ts";
 import {
   checkOptions,
@@ -64,10 +65,15 @@ export function exchange(
   const rowBytes = rowBytesOf(target);
   const parts = { target, source: bytes, rowBytes, rowFor };
   const algo = chooseAlgo(engine, place, parts, options);
-  const told = algo === ExchangeAlgo.Direct ? "" : `, algo ${algo}`;
   return {
     op,
-    agreement: `data ${describeWindow(target)}, signal "${own.name}"${told}`,
+    terms: {
+      of: [target, algo],
+      text: () => {
+        const told = algo === ExchangeAlgo.Direct ? "" : `, algo ${algo}`;
+        return `data ${describeWindow(target)}, signal "${own.name}"${told}`;
+      },
+    },
     signal: own,
     target,
     pushes: algo === ExchangeAlgo.Direct,
@@ -125,7 +131,7 @@ async function runEager(call: CollectiveCall, parts: Exchange): Promise<void> {
   const { rank, members } = group;
   const credits = call.lane(0);
   const ctx = credits.begin();
-  const sent: Promise<void>[] = [];
+  const sent: (Promise<void> | undefined)[] = [];
   for (let step = 1; step < members.length; step++) {
     const peer = (rank + step) % members.length;
     sent.push(stage(engine, ctx, { peer, bytes: rowOf(parts, parts.source, peer), change: credits.credit() }));
@@ -137,7 +143,7 @@ async function runEager(call: CollectiveCall, parts: Exchange): Promise<void> {
     place(parts, peer, block);
     engine.arena.release(block);
   }
-  await Promise.all(sent);
+  await allComplete(sent);
 }
 
 /**
@@ -166,7 +172,7 @@ async function runHub(call: CollectiveCall, parts: Exchange): Promise<void> {
     return putRows(engine, scattered, { peer, target, offset: 0, pieces, change: credits.credit() }).local;
   });
   for (const [member, rows] of sources.entries()) place(parts, member, rowOf(parts, rows, HUB));
-  await Promise.all(sent);
+  await allComplete(sent);
   for (const rows of sources) if (rows !== source) engine.arena.release(rows);
 }
 

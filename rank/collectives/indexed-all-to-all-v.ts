@@ -98,10 +98,11 @@ export function indexedAllToAllV(
   const lanes = checkLanes("indexed_all_to_all_v: coreNum", options.coreNum ?? 1, limits.lanesMax);
   const own = checkSignal(place, signal, ranks, lanes);
   checkDistinct({ input: source, target: window.local, sendCounts, recvCounts, index, signal: own.local });
-  const agreement = `capacity ${capacity}, target ${describeWindow(window)}, signal "${own.name}" ${formatShape(own.shape)}, sendCounts "${counts.name}", lanes ${lanes}`;
+  const text = (): string =>
+    `capacity ${capacity}, target ${describeWindow(window)}, signal "${own.name}" ${formatShape(own.shape)}, sendCounts "${counts.name}", lanes ${lanes}`;
   return {
     op: "indexed_all_to_all_v",
-    agreement,
+    terms: { of: [capacity, window, counts.name, lanes], text },
     signal: own,
     target: window,
     pushes: false,
@@ -182,7 +183,7 @@ function checkDepth(call: CollectiveCall, rows: readonly Int32Array[], sqDepth: 
 
 /** One lane: ready, its remote transfers, its share of the own rows, their completions, complete. */
 async function runLane(call: CollectiveCall, plan: Plan, lane: number): Promise<number[]> {
-  const { engine, group, context } = call;
+  const { engine, group } = call;
   const { rows, window, capacity, rowBytes, source } = plan;
   const credits = call.lane(lane);
   await credits.round(lane === 0 ? (peer) => rows[peer]?.length ?? 0 : undefined);
@@ -201,7 +202,7 @@ async function runLane(call: CollectiveCall, plan: Plan, lane: number): Promise<
       target: window,
       firstRow: group.rank * capacity,
     };
-    drains.push(postTransfer(engine, context(1, lane), queue, transfer));
+    drains.push(postTransfer(engine, call.context(1, lane), queue, transfer));
   }
   copyOwnRows(engine, group, plan, lane);
   await Promise.all(drains.map((drain) => drain()));

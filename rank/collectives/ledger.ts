@@ -7,7 +7,7 @@
 import { RankwiseError } from "../../shared/errors.ts";
 import type { CurrentCall } from "../../shared/messages.ts";
 
-/** Fingerprints of finished calls that are still remembered; a slower peer is behind by no more. */
+/** Finished calls whose fingerprints are still remembered; a slower peer is behind by no more. */
 const FINISHED_CALLS_KEPT = 64;
 
 /** Calls a peer may be ahead before this rank has entered them. */
@@ -22,6 +22,13 @@ interface Staged {
   readonly blocks: Map<number, Uint8Array>;
 }
 
+/** What a peer has announced of a call that this rank has not entered. */
+interface Announcement {
+  readonly seq: number;
+  readonly peer: number;
+  readonly fingerprint: number;
+}
+
 /** One builtin call. */
 export interface LedgerCall {
   readonly op: string;
@@ -29,39 +36,42 @@ export interface LedgerCall {
   readonly fingerprint: number;
   /** The arguments that every rank must agree on, one text. */
   readonly arguments: string;
-  /** Peers (world ranks) of whose part in this call something has arrived while it was open here. */
-  readonly heard: Set<number>;
 }
 
 export class CallLedger {
   #lastSeq = 0;
-  readonly #calls = new Map<number, LedgerCall>();
-  readonly #active = new Set<LedgerCall>();
+  /** The last calls, finished or not, each at its number modulo FINISHED_CALLS_KEPT. */
+  readonly #recent: LedgerCall[] = [];
+  /** Calls that this rank is in, oldest first. */
+  readonly #active: LedgerCall[] = [];
+  /** By peer (world rank): the last call of which something has come from it. It has entered all those before, too. */
+  readonly #heard: number[] = [];
   /** Notes that came with credits: seq → peer → value. */
   readonly #notes = new Map<number, Map<number, number>>();
   /** What peers (world ranks) have sent ahead for a call of theirs and ours, until that call takes it. */
   readonly #staged = new Map<number, Staged>();
-  /** What peers have announced of calls that this rank has not entered: seq → peer → fingerprint. */
-  readonly #early = new Map<number, Map<number, number>>();
+  readonly #early: Announcement[] = [];
 
   /** Enters the next call. @throws {ERR_MISMATCH} when a peer has already announced another one. */
   enter(op: string, args: string, fingerprint: number): LedgerCall {
     const seq = this.#lastSeq + 1;
-    const announced = this.#early.get(seq);
-    const call: LedgerCall = { op, seq, fingerprint, arguments: args, heard: new Set(announced?.keys()) };
+    const call: LedgerCall = { op, seq, fingerprint, arguments: args };
     this.#lastSeq = seq;
-    this.#calls.set(seq, call);
-    this.#active.add(call);
-    this.#early.delete(seq);
-    this.#forget(seq - FINISHED_CALLS_KEPT);
-    for (const [peer, other] of announced ?? []) if (other !== fingerprint) throw mismatch(call, peer);
+    this.#recent[seq % FINISHED_CALLS_KEPT] = call;
+    this.#active.push(call);
+    const other = this.#takeAnnouncements(call);
+    if (other !== undefined) throw mismatch(call, other);
     return call;
   }
 
   leave(call: LedgerCall): void {
-    this.#active.delete(call);
-    this.#notes.delete(call.seq);
-    if (call.seq <= this.#lastSeq - FINISHED_CALLS_KEPT) this.#forget(call.seq);
+    this.#active.splice(this.#active.indexOf(call), 1);
+    if (this.#notes.size > 0) this.#notes.delete(call.seq);
+  }
+
+  /** Whether something of a call, or of a later one, has come from a peer (world rank): it has entered the call. */
+  heard(peer: number, { seq }: LedgerCall): boolean {
+    return (this.#heard[peer] ?? 0) >= seq;
   }
 
   /** Keeps the note that came with a peer's credit, before the credit itself can be seen. */
@@ -107,38 +117,48 @@ export class CallLedger {
 
   /** Takes note of a frame of a peer's call. @throws {ERR_MISMATCH | ERR_LIMIT} */
   observe(peer: number, seq: number, fingerprint: number): void {
-    const call = this.#calls.get(seq);
-    if (call !== undefined) {
-      if (call.fingerprint !== fingerprint) throw mismatch(call, peer);
-      if (this.#active.has(call)) call.heard.add(peer);
-      return;
-    }
-    if (seq <= this.#lastSeq) return;
     if (seq > this.#lastSeq + EARLY_CALLS_MAX) {
       throw new RankwiseError(
         "ERR_LIMIT",
         `rank ${peer} is in call ${seq}, more than EARLY_CALLS_MAX ${EARLY_CALLS_MAX} ahead of call ${this.#lastSeq} here`,
       );
     }
-    let announced = this.#early.get(seq);
-    if (announced === undefined) this.#early.set(seq, (announced = new Map<number, number>()));
-    announced.set(peer, fingerprint);
-  }
-
-  /** Forgets a finished call; one that is still open is compared with its peers' however far others have gone on. */
-  #forget(seq: number): void {
-    const call = this.#calls.get(seq);
-    if (call !== undefined && !this.#active.has(call)) this.#calls.delete(seq);
-  }
-
-  #isActive(seq: number): boolean {
-    const call = this.#calls.get(seq);
-    return call !== undefined && this.#active.has(call);
+    if ((this.#heard[peer] ?? 0) < seq) this.#heard[peer] = seq;
+    if (seq > this.#lastSeq) {
+      this.#announce(peer, seq, fingerprint);
+      return;
+    }
+    const recent = this.#recent[seq % FINISHED_CALLS_KEPT];
+    // one that is still open is compared with its peers' however far others have gone on
+    const call = recent?.seq === seq ? recent : this.#active.find((active) => active.seq === seq);
+    if (call !== undefined && call.fingerprint !== fingerprint) throw mismatch(call, peer);
   }
 
   /** The calls this rank is in, oldest first. */
   current(): Omit<CurrentCall, "group" | "groupOrdinal">[] {
-    return [...this.#active].map(({ op, seq, arguments: args }) => ({ op, seq, arguments: args }));
+    return this.#active.map(({ op, seq, arguments: args }) => ({ op, seq, arguments: args }));
+  }
+
+  #announce(peer: number, seq: number, fingerprint: number): void {
+    const known = this.#early.some((other) => other.seq === seq && other.peer === peer);
+    if (!known) this.#early.push({ seq, peer, fingerprint });
+  }
+
+  /** Takes what peers have announced of a call; returns one that has announced another. */
+  #takeAnnouncements({ seq, fingerprint }: LedgerCall): number | undefined {
+    const early = this.#early;
+    let other: number | undefined;
+    let left = 0;
+    for (const announcement of early) {
+      if (announcement.seq !== seq) early[left++] = announcement;
+      else if (announcement.fingerprint !== fingerprint) other ??= announcement.peer;
+    }
+    early.length = left;
+    return other;
+  }
+
+  #isActive(seq: number): boolean {
+    return this.#active.some((call) => call.seq === seq);
   }
 }
 

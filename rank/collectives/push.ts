@@ -1,5 +1,6 @@
 import type { Span } from "../../shared/shape.ts";
 import { type Block, notify, put } from "../issue.ts";
+import { allComplete } from "../waits.ts";
 import type { Allocation } from "../memory/registry.ts";
 import type { CollectiveCall } from "./call.ts";
 import type { CreditBarrier } from "./credits.ts";
@@ -24,7 +25,7 @@ export async function pushAndComplete(
 ): Promise<void> {
   const ctx = credits.begin();
   const { rank, members } = group;
-  const sent: Promise<void>[] = [];
+  const sent: (Promise<void> | undefined)[] = [];
   for (let step = 1; step <= members.length; step++) {
     const peer = (rank + step) % members.length;
     const transfer = transferTo(peer);
@@ -32,6 +33,6 @@ export async function pushAndComplete(
     if (transfer !== undefined) sent.push(put(engine, ctx, { peer, target, ...transfer, change }));
     else if (change !== undefined) sent.push(notify(engine, ctx, peer, change));
   }
-  await Promise.all(sent);
+  await allComplete(sent);
   await credits.arrived(ctx);
 }

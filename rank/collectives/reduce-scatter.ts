@@ -22,14 +22,15 @@ export function reduceScatter(group: Group, data: unknown, signal: unknown, opti
   const rowBytes = rowBytesOf(target);
   return {
     op: "reduce_scatter",
-    agreement: `data ${describeWindow(target)}, signal "${own.name}", op ${op}`,
+    terms: { of: [target, op], text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}` },
     signal: own,
     target,
     pushes: false,
     buffers: [{ name: "data", bytes: target.local.bytes, writes: true }],
     options,
-    run: async ({ engine, lane, context }) => {
-      const credits = lane(0);
+    run: async (call) => {
+      const { engine } = call;
+      const credits = call.lane(0);
       await credits.round();
       const { rank } = group;
       const scratch = new Scratch(engine.arena);
@@ -38,7 +39,7 @@ export function reduceScatter(group: Group, data: unknown, signal: unknown, opti
         group.members.map((_, source) =>
           source === rank
             ? Promise.resolve(mine)
-            : fetch(engine, context(1, 0), source, target, rowSpans(rowBytes, rank), scratch),
+            : fetch(engine, call.context(1, 0), source, target, rowSpans(rowBytes, rank), scratch),
         ),
       );
       reduceInto(target.dtype, op, mine, rows);

@@ -41,7 +41,7 @@ export function postTransfer(
   // pieces of a Buffer are Buffers: a socket makes one of anything else, for each piece
   const source = Buffer.from(input.buffer, input.byteOffset, input.byteLength);
   const segmentRows = SQE_ROWS_MAX * DOORBELL_SQES_MAX;
-  const locals: Promise<void>[] = [];
+  const locals: (Promise<void> | undefined)[] = [];
   let completion: Promise<void> | undefined;
   for (let start = 0; start < rows.length; start += segmentRows) {
     const segment = rows.subarray(start, start + segmentRows);

@@ -144,6 +144,14 @@ export class SignalCells {
     const waiters = this.#waiters.get(cell);
     if (waiters === undefined || waiters.length === 0) return;
     const value = this.value(cell);
+    const [first] = waiters;
+    if (waiters.length === 1 && first !== undefined) {
+      if (!holds(value, first.compare, first.expected)) return;
+      this.#waitedSince[cell] = 1;
+      waiters.length = 0;
+      first.met(value);
+      return;
+    }
     const met = waiters.filter((waiter) => holds(value, waiter.compare, waiter.expected));
     if (met.length === 0) return;
     this.#waitedSince[cell] = 1;

@@ -5,7 +5,7 @@ import type { DType } from "../../shared/dtype.ts";
 import { type ErrorCode, RankwiseError } from "../../shared/errors.ts";
 import { type FrameHeader, frameHeader, FrameKind } from "../../shared/frame.ts";
 import type { Cause } from "../../shared/messages.ts";
-import { CallBook } from "../../rank/collectives/call.ts";
+import { CallBook } from "../../rank/collectives/call-book.ts";
 import { Comm } from "../../rank/comm.ts";
 import { Engine, type RankFailure } from "../../rank/engine.ts";
 import { Faults } from "../../rank/faults.ts";

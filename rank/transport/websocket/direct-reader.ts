@@ -50,7 +50,8 @@ export class DirectReader {
 
   /** Where the next bytes shall be read to. */
   buffer(): Uint8Array {
-    return this.#header === undefined ? this.#staging.subarray(this.#have) : this.#payload.subarray(this.#arrived);
+    if (this.#header !== undefined) return this.#payload.subarray(this.#arrived);
+    return this.#have === 0 ? this.#staging : this.#staging.subarray(this.#have);
   }
 
   /** `bytes` have been read into what `buffer` gave. @throws {ERR_BAD_FRAME | ERR_FRAME_TOO_LARGE} */
@@ -67,8 +68,8 @@ export class DirectReader {
       if (next === at) break;
       at = next;
     }
-    this.#staging.copyWithin(0, at, end);
     this.#have = end - at;
+    if (this.#have > 0) this.#staging.copyWithin(0, at, end);
   }
 
   /** Parses one frame of the staging buffer; returns where the next one begins, or `at` when it is not whole yet. */
@@ -88,7 +89,7 @@ export class DirectReader {
     const header = readHeader(this.#view, start - FRAME_HEADER_BYTES, payloadBytes);
     const here = Math.min(payloadBytes, end - start);
     if (here === payloadBytes) {
-      this.#events.frame(header, staging.subarray(start, start + payloadBytes));
+      this.#events.frame(header, payloadBytes === 0 ? EMPTY : staging.subarray(start, start + payloadBytes));
       return start + payloadBytes;
     }
     this.#header = header;

@@ -17,6 +17,38 @@ interface QueuedFrame {
   readonly written: (() => void) | undefined;
 }
 
+const settled = Promise.resolve();
+
+/**
+ * A run of the program's code up to its next await. What a link sends in it after its first frame is held, and leaves
+ * when the run ends.
+ */
+export class Turn {
+  #number = 0;
+  #open = false;
+  readonly #held: LinkSender[] = [];
+
+  /** Number of the turn that is under way. */
+  get number(): number {
+    if (!this.#open) {
+      this.#open = true;
+      void settled.then(this.#end);
+    }
+    return this.#number;
+  }
+
+  /** Lets a link send what it holds when the turn ends. */
+  hold(link: LinkSender): void {
+    this.#held.push(link);
+  }
+
+  readonly #end = (): void => {
+    this.#open = false;
+    this.#number += 1;
+    for (const link of this.#held.splice(0)) link.release();
+  };
+}
+
 /**
  * The sending end of one link: the server side of a WebSocket, whose raw socket it writes.
  *
@@ -32,15 +64,17 @@ export class LinkSender {
   readonly #counters: Counters;
   readonly #limits: Limits;
   readonly #queue: QueuedFrame[] = [];
-  /** A frame has been written since the program last awaited something, and further ones are held together. */
-  #written = false;
+  readonly #turn: Turn;
+  /** The turn in which a frame was written last, and whether further ones of it are held together. */
+  #writtenIn = -1;
   #corked = false;
 
-  constructor(socket: Duplex, peer: number, counters: Counters, limits: Limits) {
+  constructor(socket: Duplex, peer: number, counters: Counters, limits: Limits, turn = new Turn()) {
     this.#socket = socket;
     this.#peer = peer;
     this.#counters = counters;
     this.#limits = limits;
+    this.#turn = turn;
   }
 
   /** Bytes that have left, as long as more are waiting; else 0. */
@@ -100,21 +134,21 @@ export class LinkSender {
 
   /** Lets the first frame of a turn go, and holds the next ones together. */
   #gather(): void {
-    if (!this.#written) {
-      this.#written = true;
-      queueMicrotask(this.#endTurn);
+    const turn = this.#turn.number;
+    if (this.#writtenIn !== turn) {
+      this.#writtenIn = turn;
     } else if (!this.#corked) {
       this.#corked = true;
       this.#socket.cork();
+      this.#turn.hold(this);
     }
   }
 
-  readonly #endTurn = (): void => {
-    this.#written = false;
-    if (!this.#corked) return;
+  /** The turn is over: what was held leaves. */
+  release(): void {
     this.#corked = false;
     this.#socket.uncork();
-  };
+  }
 
   readonly #pump = (): void => {
     while (this.#socket.writableLength <= this.#limits.linkQueueBytes) {

@@ -12,7 +12,7 @@ import { defaultLimits, type Limits } from "../../limits.ts";
 import type { FrameSink, Payload, Transport } from "../transport.ts";
 import { type LinkIdentity, type ListenAt, Listener } from "./listener.ts";
 import { dial, type ReceivePath } from "./receiver.ts";
-import { LinkSender } from "./sender.ts";
+import { LinkSender, Turn } from "./sender.ts";
 
 /** Where a rank listens, and under which name others reach it. */
 export interface WebSocketOptions {
@@ -32,6 +32,7 @@ export class WebSocketTransport implements Transport {
   readonly #options: WebSocketOptions;
   readonly #sink: FrameSink;
   readonly #listener: Listener;
+  readonly #turn = new Turn();
   readonly #senders = new Map<number, LinkSender>();
   readonly #receivers = new Map<number, WebSocket>();
   readonly #allDialled = deferred<void>();
@@ -63,7 +64,7 @@ export class WebSocketTransport implements Transport {
             new RankwiseError("ERR_PEER_LOST", `the link to rank ${rank} closed without a goodbye`, { peer: rank }),
           );
         });
-        const sender = new LinkSender(socket, rank, options.counters, options.limits ?? defaultLimits);
+        const sender = new LinkSender(socket, rank, options.counters, options.limits ?? defaultLimits, this.#turn);
         // the welcome is the link's own, outside of the serials
         void sender.send(frameHeader({ kind: FrameKind.Welcome }), undefined, true);
         this.#senders.set(rank, sender);

@@ -29,7 +29,7 @@ function entry(ms: number, call = `wait of ${ms}`): Spied {
     lastWriter: null,
     missing: [1],
   };
-  return { since, deadline: since + ms, row: () => row, expire: vi.fn<() => void>(), reject: vi.fn() };
+  return { since, deadline: since + ms, rows: () => [row], expire: vi.fn<() => void>(), reject: vi.fn() };
 }
 
 const ended = new RankwiseError("ERR_GROUP_ENDED", "the group has ended");

@@ -1,22 +1,35 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { pollWhileWaiting } from "../../../rank/poller.ts";
 import { type PendingEntry, PendingWaits } from "../../../rank/pending.ts";
-import { POLL_MS, POLL_PAUSE_MS, POLL_TURN_MS_MAX } from "../../../shared/constants.ts";
+import {
+  POLL_CALM_MS,
+  POLL_MS,
+  POLL_PAUSE_MS_MAX,
+  POLL_PAUSE_MS_MIN,
+  POLL_TURN_MS_MAX,
+} from "../../../shared/constants.ts";
 
 const entry = (): PendingEntry => ({
   since: performance.now(),
   deadline: performance.now() + 60_000,
-  row: () => {
+  rows: () => {
     throw new Error("nobody asks");
   },
   expire: () => {},
   reject: () => {},
 });
 
+let clockMs = 0;
 let pending: PendingWaits;
 beforeEach(() => {
+  clockMs = 1000;
+  vi.spyOn(performance, "now").mockImplementation(() => clockMs);
   pending = new PendingWaits();
   pollWhileWaiting(pending);
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
 });
 
 /** Immediates that keep the event loop from going to sleep, but for the test's own. */
@@ -25,8 +38,7 @@ const polls = (): number => process.getActiveResourcesInfo().filter((name) => na
 const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
 
 function compute(ms: number): void {
-  const end = performance.now() + ms;
-  while (performance.now() < end);
+  clockMs += ms;
 }
 
 describe("a rank that waits", () => {
@@ -53,16 +65,47 @@ describe("a rank that waits", () => {
     expect(polls()).toBe(0);
   });
 
-  it("leaves the processor to others for POLL_PAUSE_MS after a turn that was interrupted", async () => {
+  /** One wait in which a look is interrupted. */
+  async function interrupt(): Promise<void> {
     pending.add(entry());
     compute(POLL_TURN_MS_MAX * 2);
     await turn();
     await turn();
+  }
+
+  /** Whether a rank that begins to wait now looks for frames. */
+  const looks = (): boolean => {
     const before = polls();
     pending.add(entry());
-    expect(polls() - before).toBe(0);
-    compute(POLL_PAUSE_MS);
-    pending.add(entry());
-    expect(polls() - before).toBe(1);
+    return polls() > before;
+  };
+
+  it("goes on soon after a turn that was interrupted once", async () => {
+    await interrupt();
+    compute(POLL_PAUSE_MS_MIN);
+    expect(looks()).toBe(true);
+  });
+
+  it("leaves the processor to others for longer, the more often it is interrupted", async () => {
+    let since = 0;
+    for (let pause = POLL_PAUSE_MS_MIN; pause <= POLL_PAUSE_MS_MAX; pause *= 2) {
+      await interrupt();
+      since = performance.now();
+      if (pause < POLL_PAUSE_MS_MAX) compute(pause);
+    }
+    expect(looks()).toBe(false);
+    compute(since + POLL_PAUSE_MS_MAX - performance.now());
+    expect(looks()).toBe(true);
+  });
+
+  it("forgets after POLL_CALM_MS how often it was interrupted", async () => {
+    for (let pause = POLL_PAUSE_MS_MIN; pause <= POLL_PAUSE_MS_MAX; pause *= 2) {
+      await interrupt();
+      compute(pause);
+    }
+    compute(POLL_CALM_MS);
+    await interrupt();
+    compute(POLL_PAUSE_MS_MIN);
+    expect(looks()).toBe(true);
   });
 });
