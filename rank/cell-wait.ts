@@ -1,5 +1,6 @@
 import { type Deferred, deferred } from "../shared/async.ts";
 import { RankwiseError } from "../shared/errors.ts";
+import { takeOut } from "./list.ts";
 import { offsetOf } from "../shared/shape.ts";
 import type { PendingWait } from "../shared/messages.ts";
 import type { CallContext } from "./group.ts";
@@ -77,7 +78,7 @@ export class CellWait implements PendingEntry {
   /** One cell's condition holds. */
   met(awaited: AwaitedCell, value: number): void {
     const missing = this.#missing;
-    missing.splice(missing.indexOf(awaited), 1);
+    takeOut(missing, awaited);
     if (missing.length > 0) return;
     this.#parts.pending.delete(this);
     this.#done.resolve(value);

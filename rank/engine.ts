@@ -73,6 +73,8 @@ export class Engine {
   readonly #groups = new Map<number, Group>();
   readonly #groupOrdinals = new Map<string, number>();
   readonly #peers: Peer[];
+  /** Told of every frame that a peer has sent, once it is applied. */
+  onFrame: (() => void) | undefined;
   #transport: Transport | undefined;
   #failure: RankFailure | undefined;
   #ended: RankwiseError | undefined;

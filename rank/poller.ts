@@ -1,5 +1,6 @@
 /**
- * Looks for arriving frames without going to sleep in between, for a moment after a wait has begun.
+ * Looks for arriving frames without going to sleep in between, for a moment after a wait has begun, or after a frame
+ * that has not ended it.
  *
  * To be woken costs some 10 µs at either end, more than a small message takes; but a rank that looks takes its processor
  * from another one. So only ranks that have a processor each do it, only while something is awaited, and only briefly: a
@@ -9,8 +10,8 @@
 import { POLL_CALM_MS, POLL_MS, POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, POLL_TURN_MS_MAX } from "../shared/constants.ts";
 import type { PendingWaits } from "./pending.ts";
 
-/** Polls while `pending` has entries that are younger than POLL_MS. */
-export function pollWhileWaiting(pending: PendingWaits): void {
+/** Polls while `pending` has entries, until POLL_MS after the latest was added, or after the latest call of what is returned. */
+export function pollWhileWaiting(pending: PendingWaits): () => void {
   let polling = false;
   let until = 0;
   let last = 0;
@@ -29,11 +30,15 @@ export function pollWhileWaiting(pending: PendingWaits): void {
     polling = pending.size > 0 && now < until && now >= pausedUntil;
     if (polling) setImmediate(turn);
   };
-  pending.onAdded = (since: number) => {
-    until = since + POLL_MS;
-    if (polling || since < pausedUntil) return;
+  const poll = (now: number): void => {
+    until = now + POLL_MS;
+    if (polling || now < pausedUntil) return;
     polling = true;
-    last = since;
+    last = now;
     setImmediate(turn);
+  };
+  pending.onAdded = poll;
+  return () => {
+    if (pending.size > 0) poll(performance.now());
   };
 }

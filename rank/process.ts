@@ -157,7 +157,9 @@ class HostedRank {
       const { addresses, placement, settings } = await this.#control.join(links.address);
       this.#engine.waitTimeoutMs = settings.waitTimeoutMs;
       this.#engine.placement = placement;
-      if (placement.hosts === 1 && settings.nranks <= placement.processors) pollWhileWaiting(this.#engine.pending);
+      if (placement.hosts === 1 && settings.nranks <= placement.processors) {
+        this.#engine.onFrame = pollWhileWaiting(this.#engine.pending);
+      }
       this.#transport = await links.connect(addresses, settings);
       this.#engine.attach(this.#transport);
       await this.#control.ready();

@@ -48,6 +48,7 @@ export class FrameServer implements FrameSink {
       peer.received = expected;
       if (header.kind === FrameKind.Fence || (header.flags & FrameFlag.AckNow) !== 0)
         engine.post(peer, frameHeader({ kind: FrameKind.Ack }));
+      engine.onFrame?.();
     } catch (error) {
       this.#fail(from, error);
     }

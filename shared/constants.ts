@@ -5,7 +5,7 @@
  */
 
 /** Version of the link and control protocols; both ends of a handshake must agree on it. */
-export const PROTOCOL_VERSION = 2;
+export const PROTOCOL_VERSION = 3;
 
 /** Length of the binary header that starts every data frame. See `frame.ts` for its layout. */
 export const FRAME_HEADER_BYTES = 64;

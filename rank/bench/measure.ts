@@ -17,8 +17,8 @@ export interface Bench {
 const FIGURES = 6;
 
 /** Where the plan leaves it open: warm-up goes on until there were so many calls, or so much time has passed. */
-const WARMUP_CALLS = 5000;
-const WARMUP_MS = 2000;
+const WARMUP_CALLS = 40_000;
+const WARMUP_MS = 3000;
 
 /** Where the plan leaves it open: calls back to back, and single ones, as many as fit, between these limits. */
 const TOGETHER_MS = 700;
@@ -26,7 +26,7 @@ const SINGLE_MS = 400;
 const CALLS_MIN = 10;
 
 /** Batches that the calls back to back are made in; their median is told. */
-const BATCHES = 5;
+const BATCHES = 9;
 const CALLS_MAX = 20_000;
 const SINGLE_CALLS_MAX = 2000;
 

@@ -40,8 +40,10 @@ export function allReduceMesh(
     signal: own,
     target,
     pushes: false,
+    queues: false,
     buffers: [{ name: "data", bytes, writes: true }],
     options,
+    hears: group.peers(),
     run: async (call) => {
       const { engine } = call;
       const runLane = async (index: number): Promise<void> => {

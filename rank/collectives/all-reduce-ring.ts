@@ -45,8 +45,10 @@ export function allReduceRing(group: Group, data: unknown, signal: unknown, opti
     signal: own,
     target,
     pushes: false,
+    queues: false,
     buffers: [{ name: "data", bytes: target.local.bytes, writes: true }],
     options,
+    hears: group.peers(),
     run: async (call) => {
       if (ranks > 1) await runRing(call, target, own, op);
       call.engine.counters.barriers += 1;

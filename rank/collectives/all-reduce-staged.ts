@@ -61,9 +61,10 @@ export function allReduceStaged(
     signal: own,
     target,
     pushes: false,
+    queues: false,
     buffers: [{ name: "data", bytes, writes: true }],
     options,
-    ...(algo === AllReduceAlgo.Hub ? { hears: hubHears(group) } : {}),
+    hears: algo === AllReduceAlgo.Hub ? hubHears(group) : group.peers(),
     run: async (call) => {
       // a call without elements still is one that everybody has entered
       for (let start = 0; start === 0 || start < bytes.byteLength; start += segmentLimit) {

@@ -70,6 +70,7 @@ export function allToAllV(
     signal: own,
     target: window,
     pushes: false,
+    queues: false,
     buffers: [
       { name: "input", bytes: source.bytes, writes: false },
       { name: "target", bytes: window.local.bytes, writes: true },
@@ -78,6 +79,7 @@ export function allToAllV(
       ...(expected === undefined ? [] : [{ name: "expectedRecvCounts", bytes: expected.bytes, writes: false }]),
     ],
     options,
+    hears: group.peers(),
     run: async (call) => {
       const counts = clamp(call, sendCounts, capacity);
       const received = Array.from({ length: lanes }, (_, lane) =>

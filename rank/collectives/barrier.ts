@@ -25,9 +25,10 @@ export function barrier(engine: Engine, group: Group, signal: unknown, options: 
     signal: own,
     target: undefined,
     pushes: false,
+    queues: false,
     buffers: [],
     options,
-    ...(hub ? { hears: hubHears(group) } : {}),
+    hears: hub ? hubHears(group) : group.peers(),
     run: (call) => (hub ? runHub(call) : call.lane(0).round()),
   };
 }

@@ -29,8 +29,10 @@ export function broadcast(group: Group, data: unknown, signal: unknown, options:
     signal: own,
     target,
     pushes: false,
+    queues: false,
     buffers: [{ name: "data", bytes: target.local.bytes, writes: true }],
     options,
+    hears: group.peers(),
     run: async (call) => {
       const { engine } = call;
       const credits = call.lane(0);

@@ -5,6 +5,7 @@
 import { ignore } from "../../shared/async.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { fingerprint } from "../../shared/frame.ts";
+import { takeOut } from "../list.ts";
 import { describe, offsetOf } from "../../shared/shape.ts";
 import type { Engine } from "../engine.ts";
 import type { Group } from "../group.ts";
@@ -54,7 +55,7 @@ export class CallBook {
     checkClean(spec);
     let follows = this.#predecessors(spec.op, spec.options);
     // queues want an order that the program states; one that a shared signal implies is not enough
-    if (spec.queues === true) this.#refuseSharedQueues(spec, follows);
+    if (spec.queues) this.#refuseSharedQueues(spec, follows);
     for (const other of this.#inFlight) if (other.signal === spec.signal) follows = withTask(follows, other);
     this.#refuseConflicts(spec, follows);
     const ready = spec.pushes && spec.target !== undefined && spec.target.builtinCalls > 0;
@@ -86,7 +87,7 @@ export class CallBook {
       record.state = "failed";
       throw error;
     } finally {
-      this.#inFlight.splice(this.#inFlight.indexOf(record), 1);
+      takeOut(this.#inFlight, record);
       record.call?.leave();
     }
   }
@@ -118,7 +119,7 @@ export class CallBook {
   /** A peer that has left without a word of a call will never enter it. */
   #refuseAbsent({ group, entered, spec }: RunningCall): void {
     const engine = this.#engine;
-    const absent = (spec.hears ?? group.peers())
+    const absent = spec.hears
       .map((peer) => engine.peer(group.world(peer)))
       .find(({ rank, saidGoodbye }) => saidGoodbye && !group.ledger.heard(rank, entered));
     if (absent === undefined) return;

@@ -36,7 +36,7 @@ export interface Terms {
   readonly text: () => string;
 }
 
-/** A checked call, ready to run. */
+/** A checked call, ready to run. All collectives write its fields in this order, so that calls of all kinds have one shape. */
 export interface CollectiveSpec {
   readonly op: string;
   readonly terms: Terms;
@@ -47,10 +47,10 @@ export interface CollectiveSpec {
   readonly pushes: boolean;
   readonly buffers: readonly BufferUse[];
   /** Whether the call uses the submission queues, which one call at a time may. */
-  readonly queues?: boolean;
+  readonly queues: boolean;
   readonly options: CallOptions;
-  /** Members that this rank hears from in every such call; all of them without it. */
-  readonly hears?: readonly number[];
+  /** Members that this rank hears from in every such call. */
+  readonly hears: readonly number[];
   run(call: CollectiveCall): Promise<unknown>;
 }
 

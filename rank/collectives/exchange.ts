@@ -77,12 +77,13 @@ export function exchange(
     signal: own,
     target,
     pushes: algo === ExchangeAlgo.Direct,
+    queues: false,
     buffers: [
       { name: "x", bytes, writes: false },
       { name: "data", bytes: target.local.bytes, writes: true },
     ],
     options,
-    ...(algo === ExchangeAlgo.Hub ? { hears: hubHears(group) } : {}),
+    hears: algo === ExchangeAlgo.Hub ? hubHears(group) : group.peers(),
     run: (call) => runners[algo](call, parts),
   };
 }

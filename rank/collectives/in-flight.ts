@@ -31,7 +31,7 @@ export class InFlight {
   }
 
   get queues(): boolean {
-    return this.call?.spec.queues === true;
+    return this.call?.spec.queues ?? false;
   }
 
   /** Makes a promise this task's. */

@@ -115,6 +115,7 @@ export function indexedAllToAllV(
       { name: "index", bytes: index.bytes, writes: false },
     ],
     options,
+    hears: group.peers(),
     run: async (call) => {
       const plan = makePlan(call, { source, window, sendCounts, index, capacity, lanes }, limits);
       const [taken = []] = await Promise.all(Array.from({ length: lanes }, (_, lane) => runLane(call, plan, lane)));

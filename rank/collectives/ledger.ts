@@ -5,6 +5,7 @@
  * on. A rank that sees another fingerprint for the same number has found a mismatch.
  */
 import { RankwiseError } from "../../shared/errors.ts";
+import { takeOut } from "../list.ts";
 import type { CurrentCall } from "../../shared/messages.ts";
 
 /** Finished calls whose fingerprints are still remembered; a slower peer is behind by no more. */
@@ -65,7 +66,7 @@ export class CallLedger {
   }
 
   leave(call: LedgerCall): void {
-    this.#active.splice(this.#active.indexOf(call), 1);
+    takeOut(this.#active, call);
     if (this.#notes.size > 0) this.#notes.delete(call.seq);
   }
 

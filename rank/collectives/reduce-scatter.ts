@@ -26,8 +26,10 @@ export function reduceScatter(group: Group, data: unknown, signal: unknown, opti
     signal: own,
     target,
     pushes: false,
+    queues: false,
     buffers: [{ name: "data", bytes: target.local.bytes, writes: true }],
     options,
+    hears: group.peers(),
     run: async (call) => {
       const { engine } = call;
       const credits = call.lane(0);

@@ -21,11 +21,12 @@ const entry = (): PendingEntry => ({
 
 let clockMs = 0;
 let pending: PendingWaits;
+let frameArrived: () => void;
 beforeEach(() => {
   clockMs = 1000;
   vi.spyOn(performance, "now").mockImplementation(() => clockMs);
   pending = new PendingWaits();
-  pollWhileWaiting(pending);
+  frameArrived = pollWhileWaiting(pending);
 });
 
 afterEach(() => {
@@ -54,6 +55,26 @@ describe("a rank that waits", () => {
     await turn();
     await turn();
     expect(polls()).toBe(0);
+  });
+
+  it("looks on for POLL_MS after a frame that has not ended the wait", async () => {
+    pending.add(entry());
+    compute(POLL_MS);
+    await turn();
+    await turn();
+    const before = polls();
+    frameArrived();
+    expect(polls() - before).toBe(1);
+    compute(POLL_MS);
+    await turn();
+    await turn();
+    expect(polls()).toBe(0);
+  });
+
+  it("does not look after a frame when nothing is awaited", () => {
+    const before = polls();
+    frameArrived();
+    expect(polls() - before).toBe(0);
   });
 
   it("does not look when nothing is awaited", async () => {
