@@ -4,6 +4,7 @@
  * Each function enqueues its frames before it returns, so that primitives issued one after another without an await
  * keep their order on the link.
  */
+import { present } from "../shared/assert.ts";
 import { dtypes } from "../shared/dtype.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import { FrameFlag, FrameKind } from "../shared/frame.ts";
@@ -48,10 +49,12 @@ export function put(engine: Engine, ctx: CallContext, operation: PutOperation): 
     return undefined;
   }
   const receiver = engine.peer(engine.faults?.destination(destination) ?? destination);
-  const pieces = spans.flatMap((span) => cutSpan(span, engine.limits.framePayloadBytes));
+  const limit = engine.limits.framePayloadBytes;
+  const pieces = packed.byteLength <= limit ? spans : spans.flatMap((span) => cutSpan(span, limit));
   const completions: Promise<void>[] = [];
   let position = 0;
-  for (const [index, span] of pieces.entries()) {
+  for (let index = 0; index < pieces.length; index++) {
+    const span = present(pieces[index], "a piece of a put");
     const bytes = spanBytes(span);
     const header = contextHeader(ctx, FrameKind.Put, target, span);
     header.offset += engine.faults?.offsetError() ?? 0;
@@ -107,15 +110,13 @@ export interface RowsOperation {
   readonly pieces: readonly Uint8Array[];
   /** Ask for an acknowledgement of all that went before. */
   readonly completion?: boolean;
-  /** Changes a cell behind the rows. */
-  readonly change?: CellChange;
 }
 
 /** Writes rows by vectored frames; `local` as of a put, `applied` resolves when the owner has acknowledged. */
 export function putRows(
   engine: Engine,
   ctx: CallContext,
-  { peer, target, offset, pieces, completion = false, change }: RowsOperation,
+  { peer, target, offset, pieces, completion = false }: RowsOperation,
 ): { readonly local: Promise<void> | undefined; readonly applied: Promise<void> | undefined } {
   engine.throwIfEnded();
   const destination = ctx.group.world(peer);
@@ -128,18 +129,12 @@ export function putRows(
     const header = contextHeader(ctx, FrameKind.Put, target, span);
     header.offset += engine.faults?.offsetError() ?? 0;
     if (completion && index === frames.length - 1) header.flags |= FrameFlag.AckNow;
-    if (index === frames.length - 1) addChange(header, change);
     const done = engine.send(receiver, header, parts, index > 0 || ctx.seq !== 0);
     engine.counters.puts += 1;
     engine.counters.payloadBytesSent += bytes;
     if (done !== undefined) completions.push(done);
     position += bytes;
   }
-  if (frames.length === 0 && change !== undefined) {
-    const done = sendNotify(engine, ctx, receiver, change);
-    if (done !== undefined) completions.push(done);
-  }
-  if (change !== undefined) engine.counters.notifies += 1;
   const applied = completion ? acknowledged(engine, ctx, receiver) : undefined;
   return { local: localCompletion(engine, ctx, receiver, completions), applied };
 }

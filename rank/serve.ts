@@ -64,7 +64,9 @@ export class FrameServer implements FrameSink {
     }
     if (header.kind === FrameKind.Stage) {
       const peer = engine.peer(from);
-      peer.staging = engine.arena.scratch(header.rowBytes * header.rows);
+      const bytes = header.rowBytes * header.rows;
+      const { ledger } = engine.group(header.group) ?? {};
+      peer.staging = ledger?.landing(from, header.seq, header.round, bytes) ?? engine.arena.scratch(bytes);
       return peer.staging;
     }
     const plain = header.kind === FrameKind.Put && header.rows === 1 && (header.flags & FrameFlag.AtomicAdd) === 0;
@@ -201,13 +203,6 @@ function applyWrite(engine: Engine, from: number, header: FrameHeader, payload: 
   signal?.cells?.apply(header.cell, op, header.value, from);
 }
 
-/** A copy of a block that came in memory lent for the time of a call. */
-function copyOf({ arena }: Engine, bytes: Uint8Array): Uint8Array {
-  const copy = arena.scratch(bytes.byteLength);
-  copy.set(bytes);
-  return copy;
-}
-
 /** A block for a builtin call, kept until the call takes it, and the credit that says so. */
 function applyStage(engine: Engine, peer: Peer, header: FrameHeader, payload: Uint8Array): void {
   const { ledger } = engine.group(header.group) ?? {};
@@ -217,7 +212,13 @@ function applyStage(engine: Engine, peer: Peer, header: FrameHeader, payload: Ui
   }
   signal.cells?.checkKind(header.cell, NotifyOp.AtomicAdd);
   const arrived = engine.faults?.received(payload) ?? payload;
-  const block = arrived === peer.staging ? arrived : copyOf(engine, arrived);
+  const bytes = arrived.byteLength;
+  let block = arrived;
+  if (arrived !== peer.staging) {
+    // it came in memory that is lent for the time of this call
+    block = ledger.landing(peer.rank, header.seq, header.round, bytes) ?? engine.arena.scratch(bytes);
+    block.set(arrived);
+  }
   peer.staging = undefined;
   ledger.stage(peer.rank, header.seq, header.round, block);
   engine.counters.payloadBytesReceived += payload.byteLength;

@@ -116,7 +116,7 @@ export const STALL_NEWS_MS = 1000;
 export const STATE_SAMPLES = 8;
 
 /** Largest chunk that `auto` sends eagerly: above it, the copy at the receiver costs more than a ready round. */
-export const EAGER_BYTES_MAX = 4096;
+export const EAGER_BYTES_MAX = 128 * 1024;
 
 /** Largest row that `auto` sends through a hub: above it, the hub's copies cost more than the messages saved. */
 export const HUB_BYTES_MAX = 4096;

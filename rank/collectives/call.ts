@@ -65,4 +65,6 @@ export interface CollectiveCall {
   /** The credits of a lane. */
   lane(index: number): CreditBarrier;
   context(round: number, lane: number): CallContext;
+  /** From here on, staged blocks of members may land where this says. See `LedgerCall.landing`. */
+  land(landing: (peer: number, round: number) => Uint8Array | undefined): void;
 }

@@ -6,7 +6,8 @@ import { EAGER_BYTES_MAX, HUB_BYTES_MAX } from "../../shared/constants.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import type { Shape } from "../../shared/shape.ts";
 import type { Engine } from "../engine.ts";
-import { putRows } from "../issue.ts";
+import { put } from "../issue.ts";
+import { Scratch } from "../memory/arena.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { stage, unstage } from "../stage.ts";
 import { allComplete } from "../waits.ts";
@@ -24,6 +25,9 @@ import { HUB, hubHears } from "./hub.ts";
 import type { CollectiveCall, CollectiveSpec } from "./call.ts";
 import { pushAndComplete } from "./push.ts";
 import { rowBytesOf, rowSpans } from "./rows.ts";
+
+/** Rows up to here are copied byte by byte: to make a view of them takes longer. */
+const LOOP_BYTES_MAX = 128;
 
 /** The arguments of a call, as its caller gave them. */
 export interface ExchangeArguments {
@@ -126,22 +130,29 @@ async function runDirect(call: CollectiveCall, { target, source, rowBytes, rowFo
   }));
 }
 
-/** One round: every chunk waits at its receiver until that has entered the call, too, and takes it. */
+/**
+ * One round: a chunk that comes before its receiver has entered the call waits there until it does; a later one goes
+ * straight into its window.
+ */
 async function runEager(call: CollectiveCall, parts: Exchange): Promise<void> {
   const { engine, group } = call;
   const { rank, members } = group;
   const credits = call.lane(0);
   const ctx = credits.begin();
+  call.land((peer) => resultOf(parts, peer));
   const sent: (Promise<void> | undefined)[] = [];
   for (let step = 1; step < members.length; step++) {
     const peer = (rank + step) % members.length;
     sent.push(stage(engine, ctx, { peer, bytes: rowOf(parts, parts.source, peer), change: credits.credit() }));
   }
-  place(parts, rank, rowOf(parts, parts.source, rank));
+  resultOf(parts, rank).set(rowOf(parts, parts.source, rank));
   await credits.arrived(ctx);
   for (const peer of group.peers()) {
     const block = unstage(engine, ctx, peer, parts.rowBytes);
-    place(parts, peer, block);
+    const row = resultOf(parts, peer);
+    // it may have landed there
+    if (block.buffer === row.buffer && block.byteOffset === row.byteOffset) continue;
+    row.set(block);
     engine.arena.release(block);
   }
   await allComplete(sent);
@@ -162,19 +173,40 @@ async function runHub(call: CollectiveCall, parts: Exchange): Promise<void> {
     await sent;
     return;
   }
-  const peers = group.peers();
   await credits.arrived(gathered);
   const sources = group.members.map((_, member) =>
     member === HUB ? source : unstage(engine, gathered, member, source.byteLength),
   );
   const scattered = credits.begin();
-  const sent = peers.map((peer) => {
-    const pieces = sources.map((rows) => rowOf(parts, rows, peer));
-    return putRows(engine, scattered, { peer, target, offset: 0, pieces, change: credits.credit() }).local;
+  const scratch = new Scratch(engine.arena);
+  const resultBytes = sources.length * parts.rowBytes;
+  let bytes: Uint8Array = source;
+  let held = -1;
+  const sent = group.peers().map((peer) => {
+    // what several members get is packed once
+    if (parts.rowFor(peer) !== held) {
+      held = parts.rowFor(peer);
+      bytes = scratch.take(resultBytes);
+      packResult(parts, sources, held, bytes);
+    }
+    const block = { bytes, spans: rowSpans(resultBytes, 0) };
+    return put(engine, scattered, { peer, target, spans: block.spans, source: block, change: credits.credit() });
   });
-  for (const [member, rows] of sources.entries()) place(parts, member, rowOf(parts, rows, HUB));
-  await allComplete(sent);
+  packResult(parts, sources, parts.rowFor(HUB), target.local.bytes);
   for (const rows of sources) if (rows !== source) engine.arena.release(rows);
+  await allComplete(sent);
+  scratch.giveBack();
+}
+
+/** The same row of everybody, together. */
+function packResult({ rowBytes }: Exchange, sources: readonly Uint8Array[], row: number, result: Uint8Array): void {
+  const start = row * rowBytes;
+  for (let member = 0; member < sources.length; member++) {
+    const rows = sources[member];
+    if (rows === undefined) continue;
+    if (rowBytes > LOOP_BYTES_MAX) result.set(rows.subarray(start, start + rowBytes), member * rowBytes);
+    else for (let at = 0; at < rowBytes; at++) result[member * rowBytes + at] = rows[start + at] ?? 0;
+  }
 }
 
 /** What a member gets of somebody's rows. */
@@ -184,6 +216,6 @@ function rowOf({ rowBytes, rowFor }: Exchange, rows: Uint8Array, member: number)
 }
 
 /** Row s of the own window. */
-function place({ target, rowBytes }: Exchange, member: number, row: Uint8Array): void {
-  target.local.bytes.set(row, member * rowBytes);
+function resultOf({ target, rowBytes }: Exchange, member: number): Uint8Array {
+  return target.local.bytes.subarray(member * rowBytes, (member + 1) * rowBytes);
 }

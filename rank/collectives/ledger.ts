@@ -17,10 +17,17 @@ const EARLY_CALLS_MAX = 64;
 /** Bytes that one peer may have staged here for calls that have not taken them yet. */
 const STAGED_BYTES_MAX = 256 * 1024 * 1024;
 
-/** What one peer has staged, by call and round. */
+/** A block that a peer has sent ahead for a round of a call. */
+interface StagedBlock {
+  readonly seq: number;
+  readonly round: number;
+  readonly memory: Uint8Array;
+}
+
+/** What one peer has staged: a block or two, mostly. */
 interface Staged {
   bytes: number;
-  readonly blocks: Map<number, Uint8Array>;
+  readonly blocks: StagedBlock[];
 }
 
 /** What a peer has announced of a call that this rank has not entered. */
@@ -37,6 +44,11 @@ export interface LedgerCall {
   readonly fingerprint: number;
   /** The arguments that every rank must agree on, one text. */
   readonly arguments: string;
+  /**
+   * Where a staged block of a peer (world rank) may land at once, now that the call runs, so that nobody has to move it;
+   * undefined for blocks that are to be kept.
+   */
+  landing: ((peer: number, round: number) => Uint8Array | undefined) | undefined;
 }
 
 export class CallLedger {
@@ -56,7 +68,7 @@ export class CallLedger {
   /** Enters the next call. @throws {ERR_MISMATCH} when a peer has already announced another one. */
   enter(op: string, args: string, fingerprint: number): LedgerCall {
     const seq = this.#lastSeq + 1;
-    const call: LedgerCall = { op, seq, fingerprint, arguments: args };
+    const call: LedgerCall = { op, seq, fingerprint, arguments: args, landing: undefined };
     this.#lastSeq = seq;
     this.#recent[seq % FINISHED_CALLS_KEPT] = call;
     this.#active.push(call);
@@ -66,6 +78,7 @@ export class CallLedger {
   }
 
   leave(call: LedgerCall): void {
+    call.landing = undefined;
     takeOut(this.#active, call);
     if (this.#notes.size > 0) this.#notes.delete(call.seq);
   }
@@ -90,9 +103,9 @@ export class CallLedger {
   /** Keeps a block that a peer has sent for a round of a call. @throws {ERR_BAD_FRAME | ERR_LIMIT} */
   stage(peer: number, seq: number, round: number, block: Uint8Array): void {
     let staged = this.#staged.get(peer);
-    if (staged === undefined) this.#staged.set(peer, (staged = { bytes: 0, blocks: new Map() }));
-    const key = stageKey(seq, round);
-    if (seq === 0 || staged.blocks.has(key) || (seq <= this.#lastSeq && !this.#isActive(seq))) {
+    if (staged === undefined) this.#staged.set(peer, (staged = { bytes: 0, blocks: [] }));
+    const known = find(staged, seq, round) !== undefined;
+    if (seq === 0 || known || (seq <= this.#lastSeq && !this.#isActive(seq))) {
       throw new RankwiseError("ERR_BAD_FRAME", `a block for round ${round} of call ${seq}, which awaits none`);
     }
     if (staged.bytes + block.byteLength > STAGED_BYTES_MAX) {
@@ -102,18 +115,23 @@ export class CallLedger {
       );
     }
     staged.bytes += block.byteLength;
-    staged.blocks.set(key, block);
+    staged.blocks.push({ seq, round, memory: block });
+  }
+
+  /** Memory of exactly so many bytes where a peer's block for a round of a call belongs, or undefined. */
+  landing(peer: number, seq: number, round: number, bytes: number): Uint8Array | undefined {
+    const memory = this.#active.find((call) => call.seq === seq)?.landing?.(peer, round);
+    return memory?.byteLength === bytes ? memory : undefined;
   }
 
   /** Takes what a peer has staged for a round of a call; undefined if it has sent nothing. */
   takeStaged(peer: number, seq: number, round: number): Uint8Array | undefined {
     const staged = this.#staged.get(peer);
-    const key = stageKey(seq, round);
-    const block = staged?.blocks.get(key);
+    const block = staged && find(staged, seq, round);
     if (staged === undefined || block === undefined) return undefined;
-    staged.blocks.delete(key);
-    staged.bytes -= block.byteLength;
-    return block;
+    takeOut(staged.blocks, block);
+    staged.bytes -= block.memory.byteLength;
+    return block.memory;
   }
 
   /** Takes note of a frame of a peer's call. @throws {ERR_MISMATCH | ERR_LIMIT} */
@@ -163,9 +181,9 @@ export class CallLedger {
   }
 }
 
-/** Rounds are 16 bits on the wire, so that this stays a safe integer. */
-function stageKey(seq: number, round: number): number {
-  return seq * 0x1_0000 + round;
+function find({ blocks }: Staged, seq: number, round: number): StagedBlock | undefined {
+  for (const block of blocks) if (block.seq === seq && block.round === round) return block;
+  return undefined;
 }
 
 function mismatch(call: LedgerCall, peer: number): RankwiseError {

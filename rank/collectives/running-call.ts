@@ -57,6 +57,10 @@ export class RunningCall implements CollectiveCall {
     return new RoundContext(this.group, this.entered, round, lane);
   }
 
+  land(landing: (peer: number, round: number) => Uint8Array | undefined): void {
+    this.entered.landing = (worldRank, round) => landing(this.group.members.indexOf(worldRank), round);
+  }
+
   /** Runs the collective. */
   run(): Promise<unknown> {
     const held = this.engine.faults?.entered(this.spec.op, this.seq);

@@ -89,3 +89,27 @@ describe("observe", () => {
     );
   });
 });
+
+describe("landing", () => {
+  const row = new Uint8Array(8);
+
+  it("is where a running call says, for a block of exactly that size", () => {
+    const call = ledger.enter("all_to_all", "all_to_all(a)", 11);
+    expect(ledger.landing(1, 1, 1, 8)).toBeUndefined();
+    call.landing = (peer, round) => (peer === 1 && round === 1 ? row : undefined);
+    expect(ledger.landing(1, 1, 1, 8)).toBe(row);
+    expect([
+      ledger.landing(1, 1, 1, 7),
+      ledger.landing(1, 1, 2, 8),
+      ledger.landing(2, 1, 1, 8),
+      ledger.landing(1, 2, 1, 8),
+    ]).toEqual([undefined, undefined, undefined, undefined]);
+  });
+
+  it("is nowhere once the call is left: its window is the program's again", () => {
+    const call = ledger.enter("all_to_all", "all_to_all(a)", 11);
+    call.landing = () => row;
+    ledger.leave(call);
+    expect(ledger.landing(1, 1, 1, 8)).toBeUndefined();
+  });
+});
