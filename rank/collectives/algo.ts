@@ -25,8 +25,8 @@ export interface BarrierOptions extends CallOptions {
 /** Options of `all_to_all` and `allgather`. */
 export interface ExchangeOptions extends CallOptions {
   /**
-   * Default `direct`: straight into the peers' windows, behind a ready round where one is due. `eager`: chunks
-   * are kept at the receiver until its own call takes them, so that there is one round, always. `hub`: through rank 0
+   * Default `direct`: straight into the peers' windows, behind a ready round where one is due. `eager`: chunks that
+   * come before the receiver's own call are kept there until it takes them, so that there is one round, always. `hub`: through rank 0
    * of the group, with 2 (P − 1) messages in all. `auto` takes the fastest for this size and number of ranks.
    */
   readonly algo?: ExchangeAlgo;

@@ -34,7 +34,7 @@ export function allReduceMesh(
   return {
     op: "allreduce",
     terms: {
-      of: [target, op, "mesh", lanes],
+      of: [target.ordinal, op, "mesh", lanes],
       text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo mesh, lanes ${lanes}`,
     },
     signal: own,

@@ -39,7 +39,7 @@ export function allReduceRing(group: Group, data: unknown, signal: unknown, opti
   return {
     op: "allreduce",
     terms: {
-      of: [target, op, "ring"],
+      of: [target.ordinal, op, "ring"],
       text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo ring`,
     },
     signal: own,

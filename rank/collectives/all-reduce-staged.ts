@@ -55,7 +55,7 @@ export function allReduceStaged(
   return {
     op: "allreduce",
     terms: {
-      of: [target, op, algo],
+      of: [target.ordinal, op, algo],
       text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}, algo ${algo}`,
     },
     signal: own,

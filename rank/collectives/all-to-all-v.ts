@@ -64,7 +64,7 @@ export function allToAllV(
   return {
     op: "all_to_all_v",
     terms: {
-      of: [window, lanes],
+      of: [window.ordinal, lanes],
       text: () => `target ${describeWindow(window)}, signal "${own.name}", lanes ${lanes}`,
     },
     signal: own,

@@ -25,7 +25,10 @@ export function broadcast(group: Group, data: unknown, signal: unknown, options:
   const root = checkPeer("broadcast", group, options.root ?? 0, "root");
   return {
     op: "broadcast",
-    terms: { of: [target, root], text: () => `data ${describeWindow(target)}, signal "${own.name}", root ${root}` },
+    terms: {
+      of: [target.ordinal, root],
+      text: () => `data ${describeWindow(target)}, signal "${own.name}", root ${root}`,
+    },
     signal: own,
     target,
     pushes: false,

@@ -2,7 +2,6 @@
  * How a builtin call runs: checked and numbered when it is made, ordered after the calls it must follow, executed with
  * its credits, and taken out of the books when it ends.
  */
-import { ignore } from "../../shared/async.ts";
 import { RankwiseError } from "../../shared/errors.ts";
 import { fingerprint } from "../../shared/frame.ts";
 import { takeOut } from "../list.ts";
@@ -11,7 +10,7 @@ import type { Engine } from "../engine.ts";
 import type { Group } from "../group.ts";
 import type { Allocation } from "../memory/registry.ts";
 import { sharesMemory } from "../memory/tensor.ts";
-import type { CallOptions, CollectiveSpec, Task } from "./call.ts";
+import type { CallOptions, CollectiveSpec, Task, Term } from "./call.ts";
 import { InFlight } from "./in-flight.ts";
 import type { LedgerCall } from "./ledger.ts";
 import { RunningCall } from "./running-call.ts";
@@ -23,7 +22,7 @@ const AGREEMENTS_KEPT_MAX = 64;
 interface Agreement {
   readonly op: string;
   readonly ready: boolean;
-  readonly of: readonly unknown[];
+  readonly of: readonly Term[];
   readonly text: string;
   readonly fingerprint: number;
 }
@@ -64,9 +63,7 @@ export class CallBook {
     const call = new RunningCall(engine, group, spec, entered, ready && engine.faults?.skipReady !== true);
     if (engine.someoneLeft) this.#refuseAbsent(call);
     const record = new InFlight(spec.op, follows, call);
-    const task = this.#execute(record, () => call.run());
-    task.catch(ignore);
-    return record.becomes(task);
+    return record.becomes(this.#execute(record, () => call.run()));
   }
 
   /** Runs `work` as a task of its own, once the tasks of `after` have completed. @throws {ERR_INVALID_ARGUMENT} */
@@ -210,7 +207,7 @@ function withTask(follows: ReadonlySet<InFlight>, record: InFlight): ReadonlySet
   return all;
 }
 
-function sameTerms(some: readonly unknown[], others: readonly unknown[]): boolean {
+function sameTerms(some: readonly Term[], others: readonly Term[]): boolean {
   return some.length === others.length && some.every((term, index) => term === others[index]);
 }
 

@@ -29,10 +29,12 @@ export function refusable(start: () => Task): Task {
   }
 }
 
+export type Term = string | number | boolean;
+
 /** What every rank must agree on beside op, signal, lanes and ready round. */
 export interface Terms {
-  /** What the text is made of: the same terms on the same signal make the same text. */
-  readonly of: readonly unknown[];
+  /** What the text is made of, windows as their ordinals: the same terms on the same signal make the same text. */
+  readonly of: readonly Term[];
   readonly text: () => string;
 }
 

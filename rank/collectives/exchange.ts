@@ -72,7 +72,7 @@ export function exchange(
   return {
     op,
     terms: {
-      of: [target, algo],
+      of: [target.ordinal, algo],
       text: () => {
         const told = algo === ExchangeAlgo.Direct ? "" : `, algo ${algo}`;
         return `data ${describeWindow(target)}, signal "${own.name}"${told}`;

@@ -1,3 +1,4 @@
+import { ignore } from "../../shared/async.ts";
 import type { Allocation } from "../memory/registry.ts";
 import type { BufferUse, Task } from "./call.ts";
 import type { RunningCall } from "./running-call.ts";
@@ -34,8 +35,9 @@ export class InFlight {
     return this.call?.spec.queues ?? false;
   }
 
-  /** Makes a promise this task's. */
+  /** Makes a promise this task's. That it fails is told by whoever awaits it, and by the end of the group. */
   becomes(task: Task): Task {
+    task.catch(ignore);
     this.done = task;
     Mark.set(task, this);
     return task;

@@ -102,7 +102,7 @@ export function indexedAllToAllV(
     `capacity ${capacity}, target ${describeWindow(window)}, signal "${own.name}" ${formatShape(own.shape)}, sendCounts "${counts.name}", lanes ${lanes}`;
   return {
     op: "indexed_all_to_all_v",
-    terms: { of: [capacity, window, counts.name, lanes], text },
+    terms: { of: [capacity, window.ordinal, counts.name, lanes], text },
     signal: own,
     target: window,
     pushes: false,

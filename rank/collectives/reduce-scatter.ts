@@ -22,7 +22,7 @@ export function reduceScatter(group: Group, data: unknown, signal: unknown, opti
   const rowBytes = rowBytesOf(target);
   return {
     op: "reduce_scatter",
-    terms: { of: [target, op], text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}` },
+    terms: { of: [target.ordinal, op], text: () => `data ${describeWindow(target)}, signal "${own.name}", op ${op}` },
     signal: own,
     target,
     pushes: false,

@@ -143,6 +143,22 @@ describe("after", () => {
   });
 });
 
+describe("a task", () => {
+  it("that fails without anybody awaiting it ends no process", async () => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    try {
+      void rig.comm.task(() => Promise.reject(new Error("no")));
+      await turn();
+      await turn();
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+    expect(unhandled).toEqual([]);
+  });
+});
+
 describe("a link whose queue is full", () => {
   // a builtin that has begun cannot stop in the middle: its puts and credits are taken
   it("refuses a put of the program, never one of a builtin", async () => {
