@@ -297,7 +297,9 @@ export class Comm {
   }
 
   /**
-   * Runs `fn` once the tasks of `after` have completed; the task completes with it.
+   * Runs `fn` once the tasks of `after` have completed, never before the caller's own code goes on; the task completes
+   * with it. One that fails and is awaited by nobody ends the group, like any rejection; one that is still open when
+   * `main` resolves is not waited for.
    *
    * @throws {ERR_INVALID_ARGUMENT | ERR_GROUP_ENDED}
    */

@@ -73,7 +73,7 @@ export class Engine {
   readonly #groups = new Map<number, Group>();
   readonly #groupOrdinals = new Map<string, number>();
   readonly #peers: Peer[];
-  /** Told of every frame that a peer has sent, once it is applied. */
+  /** The poller's: told of every frame that a peer has sent, once it is applied. */
   onFrame: (() => void) | undefined;
   #transport: Transport | undefined;
   #failure: RankFailure | undefined;
@@ -258,6 +258,11 @@ export class Engine {
   /** Whether the link from a rank may close without that being a failure. */
   mayClose(worldRank: number): boolean {
     return this.#leaving || this.peer(worldRank).saidGoodbye;
+  }
+
+  /** Whether this rank has reported a failure, or the group has ended. */
+  get failed(): boolean {
+    return this.#failure !== undefined || this.#ended !== undefined;
   }
 
   get ended(): boolean {

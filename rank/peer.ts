@@ -38,8 +38,8 @@ export class Peer {
   readonly gets = new Map<number, GetPiece>();
   readonly getQueue: QueuedGet[] = [];
   getBytesInFlight = 0;
-  /** Scratch that a block is being read into, which the peer stages for a builtin call. */
-  staging: Uint8Array | undefined;
+  /** Where a block is being read to that the peer stages for a builtin call, and whether that is where it belongs. */
+  staging: { readonly memory: Uint8Array; readonly landed: boolean } | undefined;
   /** The peer's main has resolved; its link may close now. */
   saidGoodbye = false;
 

@@ -4,8 +4,8 @@
  *
  * To be woken costs some 10 µs at either end, more than a small message takes; but a rank that looks takes its processor
  * from another one. So only ranks that have a processor each do it, only while something is awaited, and only briefly: a
- * long wait costs nothing. A look that took long was interrupted: by the collection of garbage, after which one may go
- * on at once, or by others who want the processor; the more often it happens, the longer they get it.
+ * long wait costs nothing. A look that took long was interrupted: by the collection of garbage or the rank's own work, after
+ * which one may go on at once, or by others who want the processor; the more often it happens, the longer they get it.
  */
 import { POLL_CALM_MS, POLL_MS, POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, POLL_TURN_MS_MAX } from "../shared/constants.ts";
 import type { PendingWaits } from "./pending.ts";
@@ -32,9 +32,10 @@ export function pollWhileWaiting(pending: PendingWaits): () => void {
   };
   const poll = (now: number): void => {
     until = now + POLL_MS;
+    // a wait that is added, or a frame that was served, is the rank's own work up to here
+    last = now;
     if (polling || now < pausedUntil) return;
     polling = true;
-    last = now;
     setImmediate(turn);
   };
   pending.onAdded = poll;

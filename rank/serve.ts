@@ -54,7 +54,7 @@ export class FrameServer implements FrameSink {
     }
   }
 
-  /** Window memory, the destination of a get or a block of scratch that the payload of a frame fills as one run. */
+  /** Window memory, the destination of a get, or where a staged block goes, which the payload of a frame fills as one run. */
   place(from: number, header: FrameHeader): Uint8Array | undefined {
     const engine = this.#engine;
     if (engine.ended || engine.faults !== undefined) return undefined;
@@ -66,8 +66,9 @@ export class FrameServer implements FrameSink {
       const peer = engine.peer(from);
       const bytes = header.rowBytes * header.rows;
       const { ledger } = engine.group(header.group) ?? {};
-      peer.staging = ledger?.landing(from, header.seq, header.round, bytes) ?? engine.arena.scratch(bytes);
-      return peer.staging;
+      const landing = ledger?.landingOf(from, header, bytes);
+      peer.staging = { memory: landing ?? engine.arena.scratch(bytes), landed: landing !== undefined };
+      return peer.staging.memory;
     }
     const plain = header.kind === FrameKind.Put && header.rows === 1 && (header.flags & FrameFlag.AtomicAdd) === 0;
     const target = plain ? engine.registry.find(header.group, header.window) : undefined;
@@ -212,15 +213,16 @@ function applyStage(engine: Engine, peer: Peer, header: FrameHeader, payload: Ui
   }
   signal.cells?.checkKind(header.cell, NotifyOp.AtomicAdd);
   const arrived = engine.faults?.received(payload) ?? payload;
-  const bytes = arrived.byteLength;
-  let block = arrived;
-  if (arrived !== peer.staging) {
+  let [block, landed] = [arrived, peer.staging?.landed ?? false];
+  if (arrived !== peer.staging?.memory) {
     // it came in memory that is lent for the time of this call
-    block = ledger.landing(peer.rank, header.seq, header.round, bytes) ?? engine.arena.scratch(bytes);
+    const landing = ledger.landingOf(peer.rank, header, arrived.byteLength);
+    landed = landing !== undefined;
+    block = landing ?? engine.arena.scratch(arrived.byteLength);
     block.set(arrived);
   }
   peer.staging = undefined;
-  ledger.stage(peer.rank, header.seq, header.round, block);
+  ledger.stage(peer.rank, header, block, landed);
   engine.counters.payloadBytesReceived += payload.byteLength;
   signal.cells?.apply(header.cell, NotifyOp.AtomicAdd, header.value, peer.rank);
 }

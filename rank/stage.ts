@@ -1,4 +1,4 @@
-/** Blocks that builtins send ahead: kept at the receiver until its own call takes them, so that no ready round is due. */
+/** Blocks that builtins send ahead: the receiver keeps them until its own call takes them, so that no ready round is due. */
 import { FrameKind } from "../shared/frame.ts";
 import { RankwiseError } from "../shared/errors.ts";
 import type { Engine } from "./engine.ts";
@@ -35,8 +35,16 @@ export function stage(
   return done === undefined ? undefined : localCompletion(engine, ctx, receiver, [done]);
 }
 
+/** Takes the block of this round from a member into memory of its size, unless it has landed there. @throws {ERR_BAD_FRAME} */
+export function unstageInto(engine: Engine, ctx: CallContext, peer: number, memory: Uint8Array): void {
+  const block = unstage(engine, ctx, peer, memory.byteLength);
+  if (block.buffer === memory.buffer && block.byteOffset === memory.byteOffset) return;
+  memory.set(block);
+  engine.arena.release(block);
+}
+
 /**
- * Takes the block of this round from a member whose credit has arrived. Its memory is the
+ * Takes the block of this round from a member whose credit has arrived, in a call that lets none land. Its memory is the
  * arena's: release it.
  *
  * @throws {ERR_BAD_FRAME} when the member has sent another number of bytes; the group has failed then.

@@ -13,7 +13,8 @@ import type { Allocation } from "./memory/registry.ts";
 import { type Peer, serialReached } from "./peer.ts";
 
 /**
- * Blocks on own cells of one signal until all conditions hold; resolves with the latched value of the cell that came last.
+ * Blocks on own cells of one signal until all conditions hold; resolves with the latched value of the cell that came last,
+ * or of the last in the list where all hold at once.
  * `onExpired` is told of the error when the deadline passes.
  */
 export function wait(

@@ -90,7 +90,7 @@ function collectivesPage(rows) {
     '`await comm.allToAll(x, data, credits, { algo: "auto" })`.',
     "",
     "- *eager*: chunks wait at their receiver until its own call takes them, so there is no ready round. `auto` takes it for",
-    "  small chunks.",
+    "  chunks up to 128 KiB.",
     "- *hub*: everybody sends to rank 0 of the group, which sends everybody the result: 2 (P − 1) messages instead of",
     "  P (P − 1). `auto` takes it for small data where ranks are more than processors.",
     "- *exchange* (allreduce): everybody's data to everybody, in one round. *two_phase*: block d to rank d, which reduces it,",

@@ -27,8 +27,6 @@ interface Agreement {
   readonly fingerprint: number;
 }
 
-const NOTHING: ReadonlySet<InFlight> = new Set();
-
 /** The tasks in flight on one rank, over all its groups. */
 export class CallBook {
   readonly #engine: Engine;
@@ -52,10 +50,12 @@ export class CallBook {
     const engine = this.#engine;
     engine.throwIfEnded();
     checkClean(spec);
-    let follows = this.#predecessors(spec.op, spec.options);
+    const follows = this.#predecessors(spec.op, spec.options);
     // queues want an order that the program states; one that a shared signal implies is not enough
     if (spec.queues) this.#refuseSharedQueues(spec, follows);
-    for (const other of this.#inFlight) if (other.signal === spec.signal) follows = withTask(follows, other);
+    // the latest call on a signal comes after all others on it
+    const latest = this.#inFlight.findLast(({ signal }) => signal === spec.signal);
+    if (latest !== undefined) follows.push(latest);
     this.#refuseConflicts(spec, follows);
     const ready = spec.pushes && spec.target !== undefined && spec.target.builtinCalls > 0;
     this.#countUses(group, spec);
@@ -74,18 +74,22 @@ export class CallBook {
   }
 
   async #execute(record: InFlight, work: () => unknown): Promise<void> {
+    const { call, follows } = record;
     this.#inFlight.push(record);
     try {
-      if (record.follows.size > 0) await Promise.all([...record.follows].map(({ done }) => done));
+      // what a program gives to be done never starts before its own code goes on: all ranks make their calls in one order
+      if (call === undefined || follows.length > 0) await Promise.all(follows.map(({ done }) => done));
       await work();
-      record.call?.complete();
-      record.state = "done";
+      call?.complete();
+      record.settle("done");
     } catch (error) {
-      record.state = "failed";
+      record.settle("failed");
+      // what the end of the group tells is no unhandled rejection of a program that does not await the task
+      if (this.#engine.failed) record.toldOtherwise();
       throw error;
     } finally {
       takeOut(this.#inFlight, record);
-      record.call?.leave();
+      call?.leave();
     }
   }
 
@@ -138,10 +142,10 @@ export class CallBook {
     }
   }
 
-  /** The tasks that `after` names, and theirs. */
-  #predecessors(label: string, { after }: CallOptions): ReadonlySet<InFlight> {
-    if (after === undefined) return NOTHING;
-    let follows = NOTHING;
+  /** The tasks that `after` names and that are still in flight, or have failed; what is done needs no order any more. */
+  #predecessors(label: string, { after }: CallOptions): InFlight[] {
+    const follows: InFlight[] = [];
+    if (after === undefined) return follows;
     const tasks: readonly unknown[] = Array.isArray(after) ? after : [after];
     for (const task of tasks) {
       const record = InFlight.of(task);
@@ -152,7 +156,7 @@ export class CallBook {
           { argument: "after" },
         );
       }
-      follows = withTask(follows, record);
+      if (record.state !== "done") follows.push(record);
     }
     return follows;
   }
@@ -171,9 +175,10 @@ export class CallBook {
     for (const window of used) window.builtinCalls += 1;
   }
 
-  #refuseSharedQueues(spec: CollectiveSpec, follows: ReadonlySet<InFlight>): void {
+  #refuseSharedQueues(spec: CollectiveSpec, follows: readonly InFlight[]): void {
+    const before = new Before(follows);
     for (const other of this.#inFlight) {
-      if (!other.queues || follows.has(other)) continue;
+      if (!other.queues || before.has(other)) continue;
       throw new RankwiseError(
         "ERR_QUEUE_CONFLICT",
         `${spec.op}: another ${other.label} is in flight on this rank and they would share submission queues; pass { after: task } to run after it`,
@@ -182,14 +187,14 @@ export class CallBook {
     }
   }
 
-  #refuseConflicts(spec: CollectiveSpec, follows: ReadonlySet<InFlight>): void {
+  #refuseConflicts(spec: CollectiveSpec, follows: readonly InFlight[]): void {
+    const before = new Before(follows);
     for (const other of this.#inFlight) {
-      if (follows.has(other)) continue;
       for (const mine of spec.buffers) {
         const clash = other.buffers.find(
           (theirs) => (mine.writes || theirs.writes) && sharesMemory(mine.bytes, theirs.bytes),
         );
-        if (clash === undefined) continue;
+        if (clash === undefined || before.has(other)) continue;
         throw new RankwiseError(
           "ERR_BUFFER_CONFLICT",
           `${spec.op}: its ${mine.name} is the ${clash.name} of ${other.label}, which is in flight on another signal; pass { after: task } to run after it`,
@@ -200,11 +205,23 @@ export class CallBook {
   }
 }
 
-/** The tasks and one more, if that is still in flight or has failed, with those it comes after; what is done needs no order. */
-function withTask(follows: ReadonlySet<InFlight>, record: InFlight): ReadonlySet<InFlight> {
-  const all = new Set(follows);
-  for (const task of [record, ...record.follows]) if (task.state !== "done") all.add(task);
-  return all;
+/** Everything that some tasks are and come after, gone through when it is first asked for. */
+class Before {
+  readonly #tasks: readonly InFlight[];
+  #all: Set<InFlight> | undefined;
+
+  constructor(tasks: readonly InFlight[]) {
+    this.#tasks = tasks;
+  }
+
+  has(task: InFlight): boolean {
+    if (this.#all === undefined) {
+      this.#all = new Set(this.#tasks);
+      // a set goes on with what is added to it meanwhile
+      for (const { follows } of this.#all) for (const earlier of follows) this.#all.add(earlier);
+    }
+    return this.#all.has(task);
+  }
 }
 
 function sameTerms(some: readonly Term[], others: readonly Term[]): boolean {

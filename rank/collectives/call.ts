@@ -1,8 +1,6 @@
 /** What a builtin call is: what its collective has checked, and what it is given to run with. */
-import type { Engine } from "../engine.ts";
-import type { CallContext, Group } from "../group.ts";
 import type { Allocation } from "../memory/registry.ts";
-import type { CreditBarrier } from "./credits.ts";
+import type { CreditBarrier, CreditedCall } from "./credits.ts";
 
 /** A collective, a deferred wait or a `comm.task` in flight: resolves when it is complete here. `{ after }` accepts it. */
 export type Task = Promise<void>;
@@ -29,9 +27,10 @@ export function refusable(start: () => Task): Task {
   }
 }
 
+/** A part of what ranks agree on: no object, which would be held on to. */
 export type Term = string | number | boolean;
 
-/** What every rank must agree on beside op, signal, lanes and ready round. */
+/** What every rank must agree on beside op and ready round. */
 export interface Terms {
   /** What the text is made of, windows as their ordinals: the same terms on the same signal make the same text. */
   readonly of: readonly Term[];
@@ -47,9 +46,9 @@ export interface CollectiveSpec {
   readonly target: Allocation | undefined;
   /** Whether the call pushes into peers' targets at once, and so begins with a ready round when the window is reused. */
   readonly pushes: boolean;
-  readonly buffers: readonly BufferUse[];
   /** Whether the call uses the submission queues, which one call at a time may. */
   readonly queues: boolean;
+  readonly buffers: readonly BufferUse[];
   readonly options: CallOptions;
   /** Members that this rank hears from in every such call. */
   readonly hears: readonly number[];
@@ -57,16 +56,13 @@ export interface CollectiveSpec {
 }
 
 /** A running call, as its collective sees it. */
-export interface CollectiveCall {
-  readonly engine: Engine;
-  readonly group: Group;
+export interface CollectiveCall extends CreditedCall {
   /** Whether the call begins with a ready round. */
   readonly ready: boolean;
   /** Number of the call in its group. */
   readonly seq: number;
   /** The credits of a lane. */
   lane(index: number): CreditBarrier;
-  context(round: number, lane: number): CallContext;
-  /** From here on, staged blocks of members may land where this says. See `LedgerCall.landing`. */
-  land(landing: (peer: number, round: number) => Uint8Array | undefined): void;
+  /** From here on, blocks that members stage for a round may land where this says. See `LedgerCall.landing`. */
+  land(round: number, placeOf: (peer: number) => Uint8Array): void;
 }

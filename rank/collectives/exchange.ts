@@ -9,7 +9,7 @@ import type { Engine } from "../engine.ts";
 import { put } from "../issue.ts";
 import { Scratch } from "../memory/arena.ts";
 import type { Allocation } from "../memory/registry.ts";
-import { stage, unstage } from "../stage.ts";
+import { stage, unstage, unstageInto } from "../stage.ts";
 import { allComplete } from "../waits.ts";
 import { checkAlgo, ExchangeAlgo, type ExchangeOptions, isCrowded } from "./algo.ts";
 import {
@@ -139,7 +139,7 @@ async function runEager(call: CollectiveCall, parts: Exchange): Promise<void> {
   const { rank, members } = group;
   const credits = call.lane(0);
   const ctx = credits.begin();
-  call.land((peer) => resultOf(parts, peer));
+  call.land(ctx.round, (peer) => resultOf(parts, peer));
   const sent: (Promise<void> | undefined)[] = [];
   for (let step = 1; step < members.length; step++) {
     const peer = (rank + step) % members.length;
@@ -147,14 +147,7 @@ async function runEager(call: CollectiveCall, parts: Exchange): Promise<void> {
   }
   resultOf(parts, rank).set(rowOf(parts, parts.source, rank));
   await credits.arrived(ctx);
-  for (const peer of group.peers()) {
-    const block = unstage(engine, ctx, peer, parts.rowBytes);
-    const row = resultOf(parts, peer);
-    // it may have landed there
-    if (block.buffer === row.buffer && block.byteOffset === row.byteOffset) continue;
-    row.set(block);
-    engine.arena.release(block);
-  }
+  for (const peer of group.peers()) unstageInto(engine, ctx, peer, resultOf(parts, peer));
   await allComplete(sent);
 }
 

@@ -22,6 +22,8 @@ interface StagedBlock {
   readonly seq: number;
   readonly round: number;
   readonly memory: Uint8Array;
+  /** Bytes of memory that it waits in; none once it has landed where it belongs. */
+  readonly held: number;
 }
 
 /** What one peer has staged: a block or two, mostly. */
@@ -34,6 +36,13 @@ interface Staged {
 interface Announcement {
   readonly seq: number;
   readonly peer: number;
+  readonly fingerprint: number;
+}
+
+/** What a frame says of its call. */
+export interface Announced {
+  readonly seq: number;
+  readonly round: number;
   readonly fingerprint: number;
 }
 
@@ -78,7 +87,6 @@ export class CallLedger {
   }
 
   leave(call: LedgerCall): void {
-    call.landing = undefined;
     takeOut(this.#active, call);
     if (this.#notes.size > 0) this.#notes.delete(call.seq);
   }
@@ -100,27 +108,36 @@ export class CallLedger {
     return this.#notes.get(seq)?.get(peer);
   }
 
-  /** Keeps a block that a peer has sent for a round of a call. @throws {ERR_BAD_FRAME | ERR_LIMIT} */
-  stage(peer: number, seq: number, round: number, block: Uint8Array): void {
+  /**
+   * Keeps a block that a peer has sent for a round of a call, until that takes it. One that has landed takes no room here.
+   *
+   * @throws {ERR_BAD_FRAME | ERR_LIMIT}
+   */
+  stage(peer: number, { seq, round }: Announced, block: Uint8Array, landed: boolean): void {
     let staged = this.#staged.get(peer);
     if (staged === undefined) this.#staged.set(peer, (staged = { bytes: 0, blocks: [] }));
     const known = find(staged, seq, round) !== undefined;
     if (seq === 0 || known || (seq <= this.#lastSeq && !this.#isActive(seq))) {
       throw new RankwiseError("ERR_BAD_FRAME", `a block for round ${round} of call ${seq}, which awaits none`);
     }
-    if (staged.bytes + block.byteLength > STAGED_BYTES_MAX) {
+    const held = landed ? 0 : block.byteLength;
+    if (staged.bytes + held > STAGED_BYTES_MAX) {
       throw new RankwiseError(
         "ERR_LIMIT",
-        `rank ${peer} has staged ${staged.bytes} bytes here that no call has taken, and ${block.byteLength} more would exceed STAGED_BYTES_MAX ${STAGED_BYTES_MAX}; await calls before making more of them`,
+        `rank ${peer} has staged ${staged.bytes} bytes here that no call has taken, and ${held} more would exceed STAGED_BYTES_MAX ${STAGED_BYTES_MAX}; await calls before making more of them`,
       );
     }
-    staged.bytes += block.byteLength;
-    staged.blocks.push({ seq, round, memory: block });
+    staged.bytes += held;
+    staged.blocks.push({ seq, round, memory: block, held });
   }
 
-  /** Memory of exactly so many bytes where a peer's block for a round of a call belongs, or undefined. */
-  landing(peer: number, seq: number, round: number, bytes: number): Uint8Array | undefined {
-    const memory = this.#active.find((call) => call.seq === seq)?.landing?.(peer, round);
+  /** Where the block that this frame of a peer carries belongs, if its call has entered here and takes just such a block. */
+  landingOf(peer: number, { seq, round, fingerprint }: Announced, bytes: number): Uint8Array | undefined {
+    const call = this.#active.find((active) => active.seq === seq);
+    if (call?.landing === undefined || call.fingerprint !== fingerprint) return undefined;
+    const staged = this.#staged.get(peer);
+    if (staged !== undefined && find(staged, seq, round) !== undefined) return undefined;
+    const memory = call.landing(peer, round);
     return memory?.byteLength === bytes ? memory : undefined;
   }
 
@@ -130,7 +147,7 @@ export class CallLedger {
     const block = staged && find(staged, seq, round);
     if (staged === undefined || block === undefined) return undefined;
     takeOut(staged.blocks, block);
-    staged.bytes -= block.memory.byteLength;
+    staged.bytes -= block.held;
     return block.memory;
   }
 

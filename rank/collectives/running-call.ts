@@ -57,8 +57,9 @@ export class RunningCall implements CollectiveCall {
     return new RoundContext(this.group, this.entered, round, lane);
   }
 
-  land(landing: (peer: number, round: number) => Uint8Array | undefined): void {
-    this.entered.landing = (worldRank, round) => landing(this.group.members.indexOf(worldRank), round);
+  land(round: number, placeOf: (peer: number) => Uint8Array): void {
+    this.entered.landing = (worldRank, arriving) =>
+      arriving === round ? placeOf(this.group.members.indexOf(worldRank)) : undefined;
   }
 
   /** Runs the collective. */
@@ -73,8 +74,9 @@ export class RunningCall implements CollectiveCall {
     this.group.ledger.leave(this.entered);
   }
 
-  /** The call is over, however it has ended. */
+  /** The call is over, however it has ended: its window is the program's again. */
   leave(): void {
+    this.entered.landing = undefined;
     this.spec.signal.cells?.leaveBuiltin();
   }
 }

@@ -144,6 +144,7 @@ export class SignalCells {
     const waiters = this.#waiters.get(cell);
     if (waiters === undefined || waiters.length === 0) return;
     const value = this.value(cell);
+    // most cells have one waiter, again and again: its list is kept
     const [first] = waiters;
     if (waiters.length === 1 && first !== undefined) {
       if (!holds(value, first.compare, first.expected)) return;
@@ -155,10 +156,8 @@ export class SignalCells {
     const met = waiters.filter((waiter) => holds(value, waiter.compare, waiter.expected));
     if (met.length === 0) return;
     this.#waitedSince[cell] = 1;
-    // most cells have one waiter, again and again: its list is kept
-    const left = waiters.length === met.length ? [] : waiters.filter((waiter) => !met.includes(waiter));
-    waiters.length = 0;
-    waiters.push(...left);
+    const left = waiters.filter((waiter) => !met.includes(waiter));
+    waiters.splice(0, waiters.length, ...left);
     for (const waiter of met) waiter.met(value);
   }
 }

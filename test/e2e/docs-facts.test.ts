@@ -9,7 +9,7 @@ import { Faults } from "../../rank/faults.ts";
 import { simulate } from "../../rank/simulate.ts";
 import { Signal } from "../../rank/window.ts";
 import { ENV } from "../../shared/config.ts";
-import { CLOSE_CODES, EXIT_CODES, FRAME_HEADER_BYTES } from "../../shared/constants.ts";
+import { CLOSE_CODES, EXIT_CODES, FRAME_HEADER_BYTES, PROTOCOL_VERSION } from "../../shared/constants.ts";
 import { type ErrorCode, errorTable } from "../../shared/errors.ts";
 import { encodeHeader, FrameFlag, type FrameHeader, frameHeader, FrameKind } from "../../shared/frame.ts";
 import { type Counters, messageSchemas } from "../../shared/messages.ts";
@@ -209,6 +209,15 @@ describe("docs/reference/report.md", async () => {
 
 describe("docs/reference/frame-format.md", async () => {
   const page = await readPage("docs/reference/frame-format.md");
+
+  test("its versions are the one that is spoken", () => {
+    const { rows } = tableWith(page.tables, ["field", "in role `peer`", "in role `client`"]);
+    const [version = {}] = rows;
+    const [, sent] = /version: (\d+)/u.exec(page.blocks.map(({ text }) => text).join("\n")) ?? [];
+    expect([version["in role `peer`"], version["in role `client`"], sent]).toEqual(
+      new Array(3).fill(String(PROTOCOL_VERSION)),
+    );
+  });
 
   test("the header's fields lie where the table says", () => {
     const { rows } = tableWith(page.tables, ["offset", "type", "field"]);

@@ -1,4 +1,5 @@
 /** One valid control message of each type, with every optional part filled in. */
+import { PROTOCOL_VERSION } from "../../shared/constants.ts";
 import {
   type Cause,
   type MessageOf,
@@ -78,10 +79,10 @@ const state: RankState = {
 };
 
 export const sampleMessages: { readonly [T in MessageType]: MessageOf<T> } = {
-  join_supervisor: { type: "join_supervisor", version: 1, slots: 4, host: "node-a", pid: 1 },
+  join_supervisor: { type: "join_supervisor", version: PROTOCOL_VERSION, slots: 4, host: "node-a", pid: 1 },
   join_rank: {
     type: "join_rank",
-    version: 2,
+    version: PROTOCOL_VERSION,
     ...job,
     rank: 3,
     host: "node-a",

@@ -20,8 +20,8 @@ interface QueuedFrame {
 const settled = Promise.resolve();
 
 /**
- * A run of the program's code up to its next await. What a link sends in it after its first frame is held, and leaves
- * when the run ends.
+ * A run of code up to the microtask that its first frame has queued: what a program sends before its next await, or what
+ * serving a frame sends. What a link sends in it after its first frame is held, and leaves when the run ends.
  */
 export class Turn {
   #number = 0;

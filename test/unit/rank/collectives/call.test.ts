@@ -1,9 +1,11 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import type { Task } from "../../../../rank/collectives/call.ts";
 import type { Tensor } from "../../../../rank/memory/tensor.ts";
 import type { Signal, Window } from "../../../../rank/window.ts";
 import { FrameFlag, FrameKind } from "../../../../shared/frame.ts";
 import type { RankwiseError } from "../../../../shared/errors.ts";
 import { errorOf, expectRefusal, fails, ordinalOf, Rig, run, settled, turn } from "../../../helpers/sim.ts";
+import { unhandledIn } from "../../../helpers/unhandled.ts";
 
 let rig: Rig;
 let first: Window<"int32">;
@@ -51,6 +53,25 @@ describe("calls on one signal", () => {
     await two;
     expect(s1.local.array[1]).toBe(0);
   });
+});
+
+describe("calls that nobody awaits one by one", () => {
+  it.each([
+    ["on one signal", () => {}],
+    ["each after the one before", (previous: Task | undefined) => previous],
+  ])(
+    "%s: 2000 in flight are made in no time, and each knows what it comes after",
+    async (_, after) => {
+      let previous: Task | undefined;
+      for (let i = 0; i < 2000; i++) {
+        const before = after(previous);
+        previous = rig.comm.allToAll(x, first, s1, before === undefined ? {} : { after: before });
+      }
+      rig.end();
+      expect((await errorOf(() => previous!)).code).toBe("ERR_GROUP_ENDED");
+    },
+    5000,
+  );
 });
 
 describe("calls on independent signals", () => {
@@ -144,17 +165,33 @@ describe("after", () => {
 });
 
 describe("a task", () => {
-  it("that fails without anybody awaiting it ends no process", async () => {
-    const unhandled: unknown[] = [];
-    const note = (reason: unknown): void => void unhandled.push(reason);
-    process.on("unhandledRejection", note);
-    try {
-      void rig.comm.task(() => Promise.reject(new Error("no")));
-      await turn();
-      await turn();
-    } finally {
-      process.off("unhandledRejection", note);
-    }
+  // else the ranks would make their calls in an order that depends on when earlier ones completed
+  it("never starts before its caller's code goes on, whether what it comes after is done or not", async () => {
+    const done = rig.comm.task(() => {});
+    await done;
+    const order: string[] = [];
+    const task = rig.comm.task(() => order.push("task"), { after: done });
+    order.push("caller");
+    await task;
+    expect(order).toEqual(["caller", "task"]);
+  });
+
+  it.each([
+    ["fails", () => rig.comm.task(() => Promise.reject(new Error("boom")))],
+    [
+      "comes after one that fails",
+      () => rig.comm.barrier(s1, { after: rig.comm.task(() => Promise.reject(new Error("boom"))) }),
+    ],
+  ])("that %s and is awaited by nobody is an unhandled rejection, which ends the group", async (_, start) => {
+    expect((await unhandledIn(() => void start())).map(String)).toEqual(["Error: boom"]);
+  });
+
+  it("that fails because the group has ended is told by that, and is none", async () => {
+    const unhandled = await unhandledIn(() => {
+      void rig.comm.barrier(s1);
+      void rig.comm.task(() => s2.wait([0, 0], 1, "ge"));
+      rig.end();
+    });
     expect(unhandled).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { CallLedger } from "../../../../rank/collectives/ledger.ts";
+import { type Announced, CallLedger } from "../../../../rank/collectives/ledger.ts";
 
 /** Calls that a ledger remembers, and calls that a peer may be ahead. */
 const KEPT = 64;
@@ -90,26 +90,40 @@ describe("observe", () => {
   });
 });
 
-describe("landing", () => {
+describe("where a staged block lands", () => {
   const row = new Uint8Array(8);
+  const frame = (fields: Partial<Announced> = {}): Announced => ({ seq: 1, round: 1, fingerprint: 11, ...fields });
 
-  it("is where a running call says, for a block of exactly that size", () => {
+  it("is where a running call says, for a block of that call, round and size", () => {
     const call = ledger.enter("all_to_all", "all_to_all(a)", 11);
-    expect(ledger.landing(1, 1, 1, 8)).toBeUndefined();
+    expect(ledger.landingOf(1, frame(), 8)).toBeUndefined();
     call.landing = (peer, round) => (peer === 1 && round === 1 ? row : undefined);
-    expect(ledger.landing(1, 1, 1, 8)).toBe(row);
+    expect(ledger.landingOf(1, frame(), 8)).toBe(row);
     expect([
-      ledger.landing(1, 1, 1, 7),
-      ledger.landing(1, 1, 2, 8),
-      ledger.landing(2, 1, 1, 8),
-      ledger.landing(1, 2, 1, 8),
-    ]).toEqual([undefined, undefined, undefined, undefined]);
+      ledger.landingOf(1, frame(), 7),
+      ledger.landingOf(1, frame({ round: 2 }), 8),
+      ledger.landingOf(1, frame({ seq: 2 }), 8),
+      ledger.landingOf(1, frame({ fingerprint: 12 }), 8),
+      ledger.landingOf(2, frame(), 8),
+    ]).toEqual(new Array(5).fill(undefined));
   });
 
-  it("is nowhere once the call is left: its window is the program's again", () => {
-    const call = ledger.enter("all_to_all", "all_to_all(a)", 11);
-    call.landing = () => row;
-    ledger.leave(call);
-    expect(ledger.landing(1, 1, 1, 8)).toBeUndefined();
+  it("is nowhere for a second block, which the call does not await", () => {
+    ledger.enter("all_to_all", "all_to_all(a)", 11).landing = () => row;
+    ledger.stage(1, frame(), row, true);
+    expect(ledger.landingOf(1, frame(), 8)).toBeUndefined();
+    expect(() => ledger.stage(1, frame(), row, false)).toThrow(expect.objectContaining({ code: "ERR_BAD_FRAME" }));
+  });
+
+  it("takes no room: only blocks that wait count against STAGED_BYTES_MAX", () => {
+    const large = { byteLength: 200 * 1024 * 1024 } as Uint8Array;
+    for (let seq = 1; seq <= 2; seq++) ledger.enter("all_to_all", "all_to_all(a)", 11);
+    ledger.stage(1, frame(), large, true);
+    ledger.stage(1, frame({ seq: 2 }), large, true);
+    expect([ledger.takeStaged(1, 1, 1), ledger.takeStaged(1, 2, 1)]).toEqual([large, large]);
+    ledger.stage(1, frame(), large, false);
+    expect(() => ledger.stage(1, frame({ seq: 2 }), large, false)).toThrow(
+      expect.objectContaining({ code: "ERR_LIMIT" }),
+    );
   });
 });

@@ -1,6 +1,6 @@
 import { Duplex } from "node:stream";
 import { beforeEach, describe, expect, it } from "vitest";
-import { LinkSender } from "../../../../../rank/transport/websocket/sender.ts";
+import { LinkSender, Turn } from "../../../../../rank/transport/websocket/sender.ts";
 import { SNAPSHOT_BYTES_MAX } from "../../../../../shared/constants.ts";
 import { frameHeader, FrameKind } from "../../../../../shared/frame.ts";
 import { type Counters, zeroCounters } from "../../../../../shared/messages.ts";
@@ -64,6 +64,23 @@ const send = (payload?: Uint8Array, exempt = false): Promise<void> | undefined =
 };
 
 describe("LinkSender", () => {
+  it("shares its turn with the other links of the rank: each lets its first frame go, and its next ones at the end", async () => {
+    const turn = new Turn();
+    const sockets = [new SlowSocket(), new SlowSocket()];
+    const links = sockets.map((each, peer) => new LinkSender(each, peer, counters, limits, turn));
+    const frame = (): void => {
+      for (const link of links) void link.send(frameHeader({ kind: FrameKind.Notify }), undefined, false);
+    };
+    const writes = (): number[] => sockets.map((each) => each.writes.length);
+    for (const round of [0, 1]) {
+      for (let i = 0; i < 3; i++) frame();
+      expect(writes()).toEqual([2 * round + 1, 2 * round + 1]);
+      for (const each of sockets) await each.flush();
+      expect(writes()).toEqual([2 * round + 2, 2 * round + 2]);
+      for (const each of sockets) await each.flush();
+    }
+  });
+
   it("lets the first frame of a turn go at once, and those behind it together when something is awaited", async () => {
     for (let i = 0; i < 3; i++) void send(new Uint8Array(8));
     expect(socket.writes).toHaveLength(1);
