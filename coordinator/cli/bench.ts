@@ -68,7 +68,7 @@ export function addBenchCommand(cli: Command, context: CliContext): void {
     .option("--iters <count>", "measured calls a size, instead of as many as fit 0.7 s", (text) =>
       parseCount("--iters", text, 1, 1_000_000),
     )
-    .option("-w, --warmup-iters <count>", "calls before, instead of 40000 or as many as fit 3 s", (text) =>
+    .option("-w, --warmup-iters <count>", "calls before, instead of 40000 or as many as fit 3 to 10 s", (text) =>
       parseCount("-w", text, 0, 1_000_000),
     )
     .addOption(

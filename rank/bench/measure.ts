@@ -16,9 +16,14 @@ export interface Bench {
 /** Figures that are exchanged at once. */
 const FIGURES = 6;
 
-/** Where the plan leaves it open: warm-up goes on until there were so many calls, or so much time has passed. */
+/**
+ * Where the plan leaves it open: warm-up goes on until there were so many calls, or so much time has passed and a batch
+ * was hardly faster than the one before it. Compiled code settles late where ranks share processors.
+ */
 const WARMUP_CALLS = 40_000;
 const WARMUP_MS = 3000;
+const WARMUP_MS_MAX = 10_000;
+const SETTLED = 0.9;
 
 /** Where the plan leaves it open: calls back to back, and single ones, as many as fit, between these limits. */
 const TOGETHER_MS = 700;
@@ -105,11 +110,14 @@ async function warmUp(bench: Bench, together: (calls: number) => Promise<number>
   let calls = 0;
   let callMs = 0;
   let passedMs = 0;
-  for (let batch = 1; calls < WARMUP_CALLS && passedMs < WARMUP_MS; batch *= 2) {
+  let settled = false;
+  for (let batch = 1; calls < WARMUP_CALLS && passedMs < (settled ? WARMUP_MS : WARMUP_MS_MAX); batch *= 2) {
     // the next batch may take twice as long as all before it: cut to what is left of the time
-    const fits = callMs === 0 ? batch : Math.max(1, Math.ceil((WARMUP_MS - passedMs) / callMs));
+    const leftMs = (passedMs < WARMUP_MS ? WARMUP_MS : Math.min(WARMUP_MS_MAX, 2 * passedMs)) - passedMs;
+    const fits = callMs === 0 ? batch : Math.max(1, Math.ceil(leftMs / callMs));
     const next = Math.min(batch, fits, WARMUP_CALLS - calls);
     const [ms = 0] = await slowest(bench, [await together(next)]);
+    settled = ms / next > SETTLED * callMs;
     calls += next;
     passedMs += ms;
     callMs = ms / next;
