@@ -37,9 +37,11 @@ export function probeLinks(
       // a wait that anybody may satisfy would cost each rank a word with every peer at every look
       if (awaited === "anybody" && (link.peer + turn) % stride !== 0) continue;
       const now = moved(link.peer);
-      link.looks = now === link.moved ? link.looks + 1 : 0;
+      const quiet = now === link.moved;
+      link.looks = quiet ? link.looks + 1 : 0;
       link.moved = now;
-      engine.post(engine.peer(link.peer), frameHeader({ kind: FrameKind.Fence }));
+      // where all wait for anybody, they hear of one another by the words of half of them
+      if (quiet || awaited !== "anybody") engine.post(engine.peer(link.peer), frameHeader({ kind: FrameKind.Fence }));
       if (link.looks >= LINK_SILENT_LOOKS) silent(link.peer, Math.round(link.looks * periodMs));
     }
   }, periodMs);

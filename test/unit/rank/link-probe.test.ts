@@ -37,15 +37,29 @@ test("a rank that waits for nothing asks nobody", () => {
   expect([rig.sent, silences]).toEqual([[], []]);
 });
 
-test("one that waits asks every peer, and tells of those of which nothing comes", async () => {
-  await wait();
-  for (let look = 0; look < 6; look++) {
-    moved[1] = (moved[1] ?? 0) + 66; // rank 1 answers
+/** Six looks, while something comes from rank 1 alone. */
+function look(): void {
+  for (let looks = 0; looks < 6; looks++) {
+    moved[1] = (moved[1] ?? 0) + 66;
     vi.advanceTimersByTime(100);
   }
-  expect(new Set(rig.sent.map(({ peer, header }) => `${peer} ${header.kind}`))).toEqual(
-    new Set([`1 ${FrameKind.Fence}`, `2 ${FrameKind.Fence}`]),
-  );
+}
+
+const asked = (): Set<string> => new Set(rig.sent.map(({ peer, header }) => `${peer} ${header.kind}`));
+
+test("one that waits for some asks them, whatever comes from them", async () => {
+  const made = rig.signal("signal", [3, 1]);
+  await vi.advanceTimersByTimeAsync(0);
+  void rig.comm.barrier(await made);
+  rig.sent.length = 0;
+  look();
+  expect(asked()).toEqual(new Set([`1 ${FrameKind.Fence}`, `2 ${FrameKind.Fence}`]));
+});
+
+test("one that waits for anybody asks those of which nothing has come, and tells of them", async () => {
+  await wait();
+  look();
+  expect(asked()).toEqual(new Set([`2 ${FrameKind.Fence}`]));
   expect(silences).toEqual(["2: 300", "2: 400", "2: 500"]);
   moved[2] = 1;
   vi.advanceTimersByTime(300);
